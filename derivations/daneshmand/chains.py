@@ -1,7 +1,10 @@
-"""One ensemble of networks with batch normalization: its kernels, its draws, and their slow check.
+"""One ensemble of networks with batch normalization: its kernels, and its draws.
 
 Each layer normalises the rows of W σ(Q) over the batch, Q_1 = BN(W X), so that entries have mean
-square 1 (source 003, appendix G). No weight matrix is built (`chain_kernels`).
+square 1 (source 003, appendix G). The rows of W H are independent N(0, HᵀH/d), so no weight matrix
+is built: factor the Gram matrix, C = RᵀR, draw d rows Rᵀz of n numbers, normalise each over the
+batch, apply σ, and take the next Gram matrix. That is exact in law at every width, and O(d n²)
+instead of O(d² n). Source 003, eqs. (1), (9) and appendix G; derived here.
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ import numpy as np
 import sympy
 from numpy.typing import ArrayLike, NDArray
 
-from derivations.daneshmand import chain_kernels
 from derive import activations
 from derive.activations.functions import Activation
 from derive.errors import InputError, Words, as_integer, flag
@@ -28,18 +30,70 @@ from numeric import checks
 from numeric.arrays import Array
 from numeric.checks import checked_inputs
 from numeric.emit import fastmath, printer
+from numeric.emit.jit import driver
 from numeric.emit.kernels import load_kernels
-from numeric.random import lazy, philox
+from numeric.random import philox
+from numeric.random.lazy import add_multiple, combine, gram, put_multiple
+from numeric.random.philox import fill_normals, padded
 from numeric.runs import chunks
 from numeric.runs.directory import digest
 from numeric.runs.work import RowsWork, Sharing
 
+TOLERANCE = 1e-14
+"""A pivot of a Cholesky factorization below this part of the trace is rounding."""
 _RATE = 1e9
 """Multiplications in a second."""
 _BREATH = 0.2
 """Seconds of compiled work between two looks at what Python has to tell, such as Ctrl-C."""
 _HELD = 1 << 19
 """Numbers of Gram matrices in a chunk."""
+
+
+@driver
+def factor(C: Array, R: Array) -> int:
+    """C = RᵀR by pivots, C destroyed: the rank, and so many rows of R.
+
+    A direction whose square is below 1e-14 of the trace is left out: it is rounding.
+    """
+    n = C.shape[0]
+    floor = 0.0
+    for a in range(n):
+        floor += TOLERANCE * C[a, a]
+    for k in range(n):
+        pivot = 0
+        for a in range(1, n):
+            if C[a, a] > C[pivot, pivot]:
+                pivot = a
+        if not C[pivot, pivot] > floor:
+            return k
+        put_multiple(R[k], 1.0 / math.sqrt(C[pivot, pivot]), C[pivot])
+        for a in range(n):
+            add_multiple(C[a], -R[k, a], R[k])
+        C[pivot] = 0.0
+        C[:, pivot] = 0.0
+    return int(n)
+
+
+@driver
+def normalise(U: Array, norms: Array, centered: bool) -> None:
+    """Give every column mean square 1, after taking away its mean if `centered`."""
+    n = U.shape[0]
+    if centered:
+        norms.fill(0.0)
+        for a in range(n):
+            add_multiple(norms, 1.0 / n, U[a])
+        for a in range(n):
+            add_multiple(U[a], -1.0, norms)
+    norms.fill(0.0)
+    for a in range(n):
+        for j in range(norms.size):
+            norms[j] += U[a, j] * U[a, j]
+    for j in range(norms.size):
+        norms[j] = math.sqrt(n / norms[j])
+    for a in range(n):
+        for j in range(norms.size):
+            U[a, j] *= norms[j]
+
 
 _ACTIVATE = '''\
 @scalar
@@ -59,72 +113,50 @@ def activate(Q):
 _ADVANCE = '''\
 _rows = numba.float64[:, ::1]
 _arguments = (
-    _rows, numba.int64[::1], numba.types.UniTuple(numba.int64, 2),
-    numba.types.Tuple((numba.boolean, numba.boolean, numba.boolean, numba.float64)),
-    numba.uint64[::1], _rows, numba.float64[:, :, :, ::1], numba.float64[:, :, ::1],
-    numba.int64[::1], numba.int64, numba.types.FunctionType(numba.void(_rows)),
+    numba.float64[:, :, ::1], numba.int64[::1], numba.float64[:, :, :, ::1], numba.uint64[::1],
+    numba.types.UniTuple(numba.int64, 3), numba.types.UniTuple(numba.boolean, 3),
+    numba.float64[::1], _rows, _rows, numba.types.FunctionType(numba.void(_rows)),
 )
 
 
 @numba.njit(numba.void(*_arguments), **_own, nogil=True, cache=True)
-def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget, activate):
-    """For each draw, V² of layers 1 … depth, and the Gram matrices if there is room for them.
+def advance(R, ranks, grams, key, span, options, Z, U, C, activate):
+    """Q Qᵀ/d of some layers of each draw in `grams`, behind the Gram matrices RᵀR, which move on.
 
-    sizes: (depth, width); options: (linear, normalised, centered, row scale). Leaves after
-    `budget` batches of rows, to be called again: position is (place among the draws, layer, batch
-    of rows, rank of R), all 0 at first and layer 0 between two draws; state has R, C and Q.
+    span: (number of the first draw, first layer, last layer + 1); options: (linear, normalised,
+    centered). Z, U and C are room for normal numbers, rows and a Gram matrix.
     """
-    depth, width = sizes
-    linear, normalised, centered, scale = options
-    n = R0.shape[1]
-    rows = min(ROWS, width)
-    Z, room, norms = np.empty(n * rows + 4), np.empty(n * rows), np.empty(rows)
-    R, C, Q = state[0], state[1], state[2]
-    uses = (width + rows - 1) // rows
-    s, layer, first, rank = position[0], position[1], position[2], position[3]
-    while s < draws.size and budget > 0:
-        if layer == 0:
-            rank = R0.shape[0]
-            copy(R0, R)
-            layer = 1
-        if first == 0:
-            C.fill(0.0)
-            Q.fill(0.0)
-        last = min(uses, first + budget)
-        for use in range(first, last):
-            count = min(rows, width - use * rows)
-            U = room[: n * count].reshape(n, count)  # contiguous: its loops vectorise
-            draw_rows(R, rank, (key, draws[s], layer, use), Z, U)
+    draw, first, stop = span
+    linear, normalised, centered = options
+    n, width = U.shape
+    for s in range(grams.shape[0]):
+        rank = ranks[s]
+        for layer in range(first, stop):
+            fill_normals(Z[: padded(rank * width)], key, draw + s, layer + 1, 0)
+            combine(R[s], rank, Z[: rank * width].reshape(rank, width), U)
             if normalised:
-                normalise(U, norms[:count], centered)
-            else:
+                normalise(U, Z[:width], centered)
+            gram(U, grams[s, layer])
+            if linear:
                 for a in range(n):
-                    for j in range(count):
-                        U[a, j] *= scale
-            add_gram(U, Q)
-            if not linear:
+                    put_multiple(C[a], 1.0, grams[s, layer, a])
+            else:
                 activate(U)
-                add_gram(U, C)
-        budget -= last - first
-        first = last
-        if last < uses:
-            break
-        mirror(Q)
-        gaps[s, layer - 1] = gap_squared(Q)
-        if grams.shape[0]:
-            copy(Q, grams[s, layer - 1])
-        if linear:
-            copy(Q, C)
-        else:
-            mirror(C)
-        rank = factor(C, R)
-        first = 0
-        layer += 1
-        if layer > depth:
-            layer = 0
-            s += 1
-    position[0], position[1], position[2], position[3] = s, layer, first, rank
+                gram(U, C)
+            rank = factor(C, R[s])
+        ranks[s] = rank
 '''
+
+
+def gap_squared(C: Array) -> Array:
+    """V² (source 003, eq. 2) of Gram matrices (…, n, n) of any trace but 0.
+
+    >>> gap_squared(np.diag([3.0, 1.0])).item()
+    0.125
+    """
+    n = C.shape[-1]
+    shares = C / np.trace(C, axis1=-2, axis2=-1)[..., None, None]
+    return np.asarray(((shares - np.eye(n) / n) ** 2).sum(axis=(-2, -1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,9 +191,8 @@ class Chain(RowsWork):
     @property
     def chunk(self) -> int:
         """A power of two, of about a second's work and no more Gram matrices than can be held."""
-        affordable = min(1024, max(1, int(1 / self.draw_seconds)))
-        if self.grams:
-            affordable = min(affordable, max(1, _HELD // (self.depth * self.batch**2)))
+        held = _HELD // (self.depth * self.batch**2)
+        affordable = min(1024, max(1, min(held, int(1 / self.draw_seconds))))
         return 1 << (affordable.bit_length() - 1)
 
     @property
@@ -197,58 +228,60 @@ class Chain(RowsWork):
 
     def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
         """The observables of these draws, one below the other."""
-        keep = self.grams
-        gaps = np.empty((stop - start, self.depth))
-        grams = np.empty((stop - start if keep else 0, self.depth, self.batch, self.batch))
-        R0 = self._first_factor()
-        linear = self.activation.expr == activations.z
-        scale = float(1.0 / np.sqrt(self.width))
-        options = (linear, self.normalised, self.centered, scale)
-
-        budget = max(1, int(_BREATH / self._use_seconds))
-        advance, activate = _chain().advance, kernels(self.activation).activate
+        found = np.empty((stop - start, self.depth, self.batch, self.batch))
+        R0, shared = self._first_factor(), shared or Sharing()
         key = philox.stream_key(self.seed, self.width, self.batch)  # another for other sizes
-        shared = shared or Sharing()
-        pool, given_up = shared.pool, shared.given_up
+        linear = self.activation.expr == activations.z
+        options = linear, self.normalised, self.centered
+        advance, activate = _chain().advance, kernels(self.activation).activate
+        together = max(1, int(_BREATH / self.draw_seconds))
+        layers = max(1, int(_BREATH / self._layer_seconds / together))
 
         def part(rows: NDArray[np.int64]) -> None:
-            found = gaps[rows], grams[rows] if keep else grams
-            sizes, state = (self.depth, self.width), np.empty((3, self.batch, self.batch))
-            position = np.zeros(4, np.int64)
-            fixed = (R0, rows + start, sizes, options, key, *found, state, position)
-            while position[0] < rows.size and not given_up.is_set():
-                advance(*fixed, budget, activate)
-            gaps[rows] = found[0]
-            if keep:
-                grams[rows] = found[1]
+            room = [np.empty(shape) for shape in self._rooms]
+            for at in range(0, rows.size, together):
+                draws = rows[at : at + together]
+                grams = found[draws[0] : draws[-1] + 1]
+                R, ranks = np.empty((draws.size, *room[2].shape)), np.full(draws.size, len(R0))
+                R[:, : len(R0)] = R0
+                for first in range(0, self.depth, layers):
+                    if shared.given_up.is_set():
+                        return
+                    span = start + draws[0], first, min(first + layers, self.depth)
+                    advance(R, ranks, grams, key, span, options, *room, activate)
 
         rows = np.arange(stop - start)
         try:
-            if pool is None:
+            if shared.pool is None:
                 part(rows)
             else:
-                list(pool.map(part, np.array_split(rows, shared.threads)))
+                list(shared.pool.map(part, np.array_split(rows, shared.threads)))
         except BaseException:
-            given_up.set()  # Ctrl-C, which else would wait for all of them
+            shared.given_up.set()  # Ctrl-C, which else would wait for all of them
             raise
-        if given_up.is_set():
+        if shared.given_up.is_set():
             raise CancelledError
+        with np.errstate(invalid="ignore"):
+            gaps = gap_squared(found)
         if not np.isfinite(gaps).all():
             raise InputError("activation", self.activation.name, "rows that do not vanish or grow")
-        return grams if keep else gaps
+        return found if self.grams else gaps
 
     @property
-    def _use_seconds(self) -> float:
-        """About how long a batch of rows takes, with its share of a layer's factorization."""
-        rows = min(chain_kernels.ROWS, self.width)
-        share = self.batch**3 * rows // self.width
-        return (rows * self.batch * (self.batch + 20) + share + 1000) / _RATE
+    def _rooms(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the room that a thread takes: for normal numbers, rows and a Gram matrix."""
+        n, d = self.batch, self.width
+        return (philox.whole_blocks(n * d),), (n, d), (n, n)
+
+    @property
+    def _layer_seconds(self) -> float:
+        """About how long a layer of one network takes."""
+        return (self.width * self.batch * (self.batch + 20) + self.batch**3 + 1000) / _RATE
 
     @property
     def draw_seconds(self) -> Fraction:
         """How long a draw will take, on one thread."""
-        uses = -(-self.width // chain_kernels.ROWS) * self.depth
-        return uses * Fraction(self._use_seconds)
+        return self.depth * Fraction(self._layer_seconds)
 
     @property
     def seconds(self) -> int:
@@ -256,14 +289,11 @@ class Chain(RowsWork):
         return int(self.draws * self.draw_seconds)
 
     def _first_factor(self) -> Array:
-        """R with XXᵀ = RᵀR, from X itself: its condition number is not squared."""
-        X = self.inputs
-        Q, R, squares = np.empty(X.shape), np.empty((len(X), len(X))), np.empty((2, len(X)))
-        rank = _frames().triangle(X.copy(), Q, R, squares)
-        if rank == 0:
+        """R with XXᵀ/n_0 = RᵀR, from X itself: its condition number is not squared."""
+        if not self.inputs.any():
             raise InputError("inputs", Words("only zeros"), "at least one input other than zero")
-        scale = np.sqrt(self.width / X.shape[1])  # later layers have E W_ij² = 1/width
-        return np.asarray(scale * R[:rank])
+        R = np.asarray(np.linalg.qr(self.inputs.T, mode="r"))
+        return R / math.sqrt(self.inputs.shape[1])
 
 
 def checked_chain(
@@ -283,7 +313,8 @@ def checked_chain(
     work."""
     width, depth = as_integer("width", width, 1), as_integer("depth", depth, 1)
     batch = as_integer("batch", batch, 2)
-    check_memory("batch", batch, 8 * 10 * batch**2, f"Gram matrices of {number(batch)} samples")
+    held = 8 * 10 * batch**2 + 16 * batch * width
+    check_memory("width, batch", f"{width}, {batch}", held, f"rows of {number(batch)} samples")
     draws, seed = checks.draws(draws, 1), checks.seed(seed)
     activation = activations.as_activation(activation)
     centered = flag("centered", centered)
@@ -317,13 +348,5 @@ def kernels(activation: Activation) -> ModuleType:
 @cache
 def _chain() -> ModuleType:
     """The module with `advance`, compiled once for all activations."""
-    source = _ADVANCE.replace("ROWS", str(chain_kernels.ROWS))
-    return load_kernels(
-        "batchnorm", "The batch-norm chain.", (), source, called=chain_kernels.PARTS
-    )
-
-
-@cache
-def _frames() -> ModuleType:
-    """`triangle`, compiled."""
-    return load_kernels("triangle", "The frame of some vectors.", (lazy.triangle,))
+    called = fill_normals, padded, combine, normalise, gram, put_multiple, factor
+    return load_kernels("batchnorm", "The batch-norm chain.", (), _ADVANCE, called=called)

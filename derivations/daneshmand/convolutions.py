@@ -11,11 +11,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import signal, special
 
 from derivations.claims import Sampling, Verdict, both, claim, close, misprint, observed
@@ -28,11 +27,11 @@ from derivations.daneshmand.modules import (
     unfold,
 )
 from derivations.daneshmand.orthogonalization import orthogonality_gap, orthogonalizing_weights
+from derivations.moments.blocks import Blocks
 from derivations.pictures.panels import one_panel
 from derivations.training.data import digits
 from numeric.arrays import Array
 from numeric.runs import chunks
-from numeric.runs.work import RowsWork, Sharing
 from numeric.tables.drawing import points
 
 
@@ -78,58 +77,35 @@ def product() -> Verdict:
 CHANNELS, LAYERS, NETWORKS, BATCH = 100, 30, 32, 8
 
 
-@dataclass(frozen=True, eq=False)
-class Stacks(RowsWork):
+def stacks(pixels: int, normalised: bool, draws: int, seed: int) -> Blocks:
     """V of every network and layer, each network on its own batch of digits: (draws, layers).
 
     Arguments:
         pixels: along a side of the images, of scikit-learn's 8 averaged.
         normalised: with batch normalization, or vanilla.
-        draws, seed: networks.
+        draws, seed: networks; those of 16 pixels take a tenth of a second.
     """
-
-    pixels: int
-    normalised: bool
-    draws: int
-    seed: int
-
-    @property
-    def chunk(self) -> int:
-        """Networks of 16 pixels take a tenth of a second."""
-        return max(1, 64 // self.pixels**2)
-
-    def shape(self, draws: int) -> tuple[int, ...]:
-        """(draws, layers)."""
-        return draws, LAYERS
-
-    def manifest(self) -> dict[str, Any]:
-        """The images, the networks and the seed."""
-        own = {"pixels": self.pixels, "normalised": self.normalised, "seed": self.seed}
-        sizes = {"channels": CHANNELS, "layers": LAYERS, "batch": BATCH, "chunk": self.chunk}
-        return {"sampler": "convolutions on digits", **own, **sizes}
-
-    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
-        """V of these networks, by layer."""
-        side = self.pixels
-        images = digits().coarser(8 // side).pixels.reshape(-1, side, side)
-        found = np.empty(self.shape(stop - start))
-        for network in range(start, stop):
-            if shared and shared.given_up.is_set():
-                raise CancelledError
-            rng = np.random.default_rng([self.seed, network])
-            batch = images[rng.choice(len(images), BATCH, replace=False)] / 16
-            found[network - start] = gaps(batch[:, None], rng, self.normalised)
-        return found
+    given = {"pixels": pixels, "normalised": normalised, "channels": CHANNELS, "layers": LAYERS}
+    return Blocks(_stack, given, (LAYERS,), draws, seed, together=max(1, 64 // pixels**2))
 
 
-def gaps(images: Array, rng: np.random.Generator, normalised: bool) -> Array:
+def _stack(
+    numbers: NDArray[np.int64],
+    rng: np.random.Generator,
+    pixels: int,
+    normalised: bool,
+    channels: int,
+    layers: int,
+) -> Array:
     """V layer by layer of one ReLU network; BN over samples and positions, channel by channel."""
-    H, found = images, np.empty(LAYERS)
-    for layer in range(LAYERS):
+    images = digits().coarser(8 // pixels).pixels.reshape(-1, 1, pixels, pixels)
+    H = images[rng.choice(len(images), BATCH, replace=False)] / 16
+    found = np.empty((1, layers))
+    for layer in range(layers):
         fan_in = 9 * H.shape[1]
-        W = np.sqrt(2 / fan_in) * rng.standard_normal((CHANNELS, fan_in))
+        W = np.sqrt(2 / fan_in) * rng.standard_normal((channels, fan_in))
         *_, Z, H = outputs([convolution(W), *([batch_norm(0.0)] * normalised), RELU], H)
-        found[layer] = orthogonality_gap(Z.reshape(len(Z), -1).T)
+        found[0, layer] = orthogonality_gap(Z.reshape(len(Z), -1).T)
     return found
 
 
@@ -146,7 +122,7 @@ def figure_six(sampling: Sampling) -> Verdict:
     layers = np.arange(1, LAYERS + 1)
     runs = {}
     for number, (label, normalised) in enumerate((("batch norm", True), ("vanilla", False))):
-        work = Stacks(pixels, normalised, networks, sampling.seed)
+        work = stacks(pixels, normalised, networks, sampling.seed)
         found = runs[label] = chunks.rows(work, chunks.Options(), "sampling convolutions")
         mean, spread = found.mean(axis=0), found.std(axis=0, ddof=1)
         points(panel, layers, mean, spread, color=f"C{number}", label=label)

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray
 from numpy.typing import ArrayLike, NDArray
 
+from derivations.moments.blocks import Blocks
 from derive.citations import rests_on
 from derive.errors import InputError, as_integer, flag
 from derive.work.resources import number
 from numeric import checks
 from numeric.arrays import Array
 from numeric.runs import chunks
-from numeric.runs.directory import digest
-from numeric.runs.work import RowsWork, Sharing
 from numeric.training.arguments import checked_rate
 from numeric.training.losses import per_input
 
@@ -118,11 +115,14 @@ def train(
         clip = checks.positive("clip", clip, "a number above 0, or None")
     normalised = flag("normalised", normalised)
     eta = checked_rate(eta, flows=False)
-    work = _Descents(
-        x, y, as_integer("width", width, 1), as_integer("depth", depth, 2), start, normalised, clip,
-        eta, as_integer("batch", batch, 2, len(x)), as_integer("epochs", epochs, 0),
-        checks.draws(draws, 1), checks.seed(seed),
-    )  # fmt: skip
+    given = {
+        "images": x, "labels": y, "width": as_integer("width", width, 1),
+        "depth": as_integer("depth", depth, 2), "start": start, "normalised": normalised,
+        "clip": clip, "eta": eta, "batch": as_integer("batch", batch, 2, len(x)),
+        "epochs": as_integer("epochs", epochs, 0),
+    }  # fmt: skip
+    draws, seed = checks.draws(draws, 1), checks.seed(seed)
+    work = Blocks(_trained, given, (2, epochs + 1), draws, seed)
     options = chunks.Options(None, None, run, progress)
     what = f"training {number(draws)} networks of width {number(width)}"
     rows = chunks.rows(work, options, what)
@@ -135,80 +135,49 @@ def train(
     return xarray.Dataset(table, {"epoch": np.arange(epochs + 1)}, about)
 
 
-@dataclass(frozen=True, eq=False)
-class _Descents(RowsWork):
-    """Networks, one a chunk."""
-
-    images: Array
-    labels: NDArray[np.int64]
-    width: int
-    depth: int
-    start: str
-    normalised: bool
-    clip: float | None
-    eta: float
-    batch: int
-    epochs: int
-    draws: int
-    seed: int
-
-    @property
-    def chunk(self) -> int:
-        """One network."""
-        return 1
-
-    def shape(self, draws: int) -> tuple[int, ...]:
-        """(draws, 2, epochs)."""
-        return draws, 2, self.epochs + 1
-
-    def manifest(self) -> dict[str, Any]:
-        """The networks and how they are trained."""
-        return {
-            "sampler": "modules", "images": f"{digest(self.images)} {digest(self.labels)}",
-            "width": self.width, "depth": self.depth, "start": self.start,
-            "normalised": self.normalised, "clip": self.clip, "eta": self.eta,
-            "batch": self.batch, "epochs": self.epochs, "seed": self.seed,
-        }  # fmt: skip
-
-    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
-        """Losses and gaps of these networks."""
-        found = np.empty(self.shape(stop - start))
-        targets = np.eye(int(self.labels.max()) + 1)[self.labels]
-        for draw in range(start, stop):
-            rng = np.random.default_rng([self.seed, draw])
-            modules = made(
-                self.images, self.width, self.depth, targets.shape[1], self.start,
-                self.normalised, rng,
-            )  # fmt: skip
-            for epoch in range(self.epochs + 1):
-                found[draw - start, :, epoch] = self._observed(modules, targets)
-                if epoch == self.epochs:
-                    break
-                order = rng.permutation(len(self.images))
-                for at in range(0, len(order) - self.batch + 1, self.batch):
-                    if shared and shared.given_up.is_set():
-                        raise CancelledError
-                    chosen = order[at : at + self.batch]
-                    x, y = self.images[chosen], targets[chosen]
-                    with np.errstate(over="ignore", invalid="ignore"):
-                        descend(modules, x, y, self.eta, self.clip)
-        return found
-
-    def _observed(self, modules: Sequence[Module], targets: Array) -> tuple[float, float]:
-        """The mean loss and gap of batches; what ties no images takes several batches at once."""
-        losses, gaps = [], []
-        whole = len(self.images) - len(self.images) % self.batch
-        step = self.batch if self.normalised else self.batch * max(1, LOOKED_AT // self.batch)
-        for at in range(0, whole, step):
-            part = slice(at, min(at + step, whole))
+def _trained(
+    numbers: NDArray[np.int64],
+    rng: np.random.Generator,
+    images: Array,
+    labels: NDArray[np.int64],
+    epochs: int,
+    eta: float,
+    clip: float | None,
+    batch: int,
+    normalised: bool,
+    **shape: Any,
+) -> Array:
+    """Losses and gaps of a network by epoch, (1, 2, epochs + 1)."""
+    targets = np.eye(int(labels.max()) + 1)[labels]
+    modules = made(images, classes=targets.shape[1], normalised=normalised, rng=rng, **shape)
+    together = 1 if normalised else max(1, LOOKED_AT // batch)
+    found = [_observed(modules, images, targets, batch, together)]
+    for _ in range(epochs):
+        order = rng.permutation(len(images))
+        for at in range(0, len(order) - batch + 1, batch):
+            chosen = order[at : at + batch]
             with np.errstate(over="ignore", invalid="ignore"):
-                *_, below, last = outputs(modules, self.images[part])
-                losses.append(per_input(last, targets[part], "cross-entropy"))
-            for own in below.reshape(-1, self.batch, below[0].size):
-                good = np.isfinite(own).all() and (own != 0).any()
-                gaps.append(orthogonality_gap(own.T) if good else np.nan)
-        lost = float(np.concatenate(losses).mean())
-        return lost if math.isfinite(lost) else math.inf, float(np.mean(gaps))
+                descend(modules, images[chosen], targets[chosen], eta, clip)
+        found.append(_observed(modules, images, targets, batch, together))
+    return np.array(found).T[None]
+
+
+def _observed(
+    modules: Sequence[Module], images: Array, targets: Array, batch: int, together: int
+) -> tuple[float, float]:
+    """The mean loss and gap of batches, so many of which are taken through the network at once."""
+    losses, gaps = [], []
+    whole, step = len(images) - len(images) % batch, batch * together
+    for at in range(0, whole, step):
+        part = slice(at, min(at + step, whole))
+        with np.errstate(over="ignore", invalid="ignore"):
+            *_, below, last = outputs(modules, images[part])
+            losses.append(per_input(last, targets[part], "cross-entropy"))
+        for own in below.reshape(-1, batch, below[0].size):
+            good = np.isfinite(own).all() and (own != 0).any()
+            gaps.append(orthogonality_gap(own.T) if good else np.nan)
+    lost = float(np.concatenate(losses).mean())
+    return lost if math.isfinite(lost) else math.inf, float(np.mean(gaps))
 
 
 def made(

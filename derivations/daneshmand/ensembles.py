@@ -15,7 +15,7 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
-from derivations.daneshmand.chains import checked_chain
+from derivations.daneshmand.chains import checked_chain, gap_squared
 from derive import activations
 from derive.activations.functions import Activation
 from derive.citations import rests_on
@@ -23,6 +23,8 @@ from derive.errors import as_integer
 from numeric.arrays import Array
 from numeric.runs import chunks
 from numeric.tables import layout
+
+__all__ = ["gap_squared", "grams", "means", "simulate"]
 
 _MEANINGS = {
     "gap": "mean of V, the orthogonality gap",
@@ -135,18 +137,7 @@ def grams(
         width, batch, depth, draws, seed, activation, centered, normalised, inputs, True,
         options.kept,
     )  # fmt: skip
-    return chain.sampled(options, copies=3) / chain.width
-
-
-def gap_squared(C: Array) -> Array:
-    """V² (source 003, eq. 2) of Gram matrices (…, n, n) of any trace but 0.
-
-    >>> gap_squared(np.diag([3.0, 1.0])).item()
-    0.125
-    """
-    n = C.shape[-1]
-    shares = C / np.trace(C, axis1=-2, axis2=-1)[..., None, None]
-    return np.asarray(((shares - np.eye(n) / n) ** 2).sum(axis=(-2, -1)))
+    return chain.sampled(options, copies=3)
 
 
 def means(width: int, layers: Sequence[int], **values: Array) -> xarray.Dataset:

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import sympy
 import xarray
+from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, both, claim, close, equal, observed, sampled
 from derivations.daneshmand import ensembles, moments
 from derivations.daneshmand.large_width import deviation, deviation_of, over_sphere
+from derivations.moments.blocks import Blocks
 from derive import Exchangeable, Gaussian, Network, activations, batchnorm, recursion
 from derive.activations.functions import Activation, as_activation
 from derive.work.caches import cache
@@ -32,7 +33,6 @@ from numeric import compare, flow, propagation
 from numeric.arrays import Array
 from numeric.random.matrices import frames
 from numeric.runs import chunks
-from numeric.runs.work import RowsWork, Sharing
 from numeric.tables import layout
 
 R = sympy.Rational
@@ -384,8 +384,9 @@ BLOCK = 32
 """Networks whose layers a processor's cache holds, with a stream of random numbers."""
 
 
-@dataclass(frozen=True, eq=False)
-class Growth(RowsWork):
+def growth_of(
+    name: str, size: int, n: int, depth: int, draws: int, seed: int, orthogonal: bool
+) -> Blocks:
     """log of a gradient's square behind so many layers over that above them, of each network.
 
     Arguments:
@@ -395,56 +396,29 @@ class Growth(RowsWork):
         draws, seed: networks.
         orthogonal: Haar weights, or Gaussian ones.
     """
-
-    name: str
-    size: int
-    n: int
-    depth: int
-    draws: int
-    seed: int
-    orthogonal: bool
-
-    @property
-    def chunk(self) -> int:
-        """Of 160 neurons a tenth of a second's work."""
-        return 8 * BLOCK
-
-    def shape(self, draws: int) -> tuple[int, ...]:
-        """(draws,)."""
-        return (draws,)
-
-    def manifest(self) -> dict[str, Any]:
-        """The networks and the seed."""
-        own = {name: each for name, each in vars(self).items() if name != "draws"}
-        return {"sampler": "growth of gradients", "block": BLOCK, **own}
-
-    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
-        """Of these networks; `start` begins a block."""
-        functions, found = _functions(as_activation(self.name)), []
-        for first in range(start, stop, BLOCK):
-            stream = np.random.SFC64([self.seed, self.n, self.orthogonal, first // BLOCK])
-            shape = min(BLOCK, stop - first), self.n, self.size
-            rng = np.random.Generator(stream)
-            found.append(_grown(functions, shape, self.depth, self.orthogonal, rng))
-        return np.concatenate(found)
+    given = {"name": name, "n": n, "size": size, "depth": depth, "orthogonal": orthogonal}
+    labels = n, int(orthogonal)
+    return Blocks(_grown, given, (), draws, seed, labels, block=BLOCK, together=8)
 
 
 def _grown(
-    functions: list[Callable[[Array], Array]],
-    shape: tuple[int, int, int],
+    numbers: NDArray[np.int64],
+    rng: np.random.Generator,
+    name: str,
+    n: int,
+    size: int,
     depth: int,
     orthogonal: bool,
-    rng: np.random.Generator,
 ) -> Array:
-    """`Growth` of a block of networks, (draws, n, m).
+    """`growth_of` a block of networks, (networks,).
 
     No matrix is built: behind a layer stands W on what went through it, and a fresh part at right
     angles to that. Only Gram matrices matter, and any of their roots will do, as a frame and normal
     numbers keep their laws when they are rotated. A constant added to σ, which the mean takes off,
     makes all of them invertible but those of what has no mean over the batch.
     """
-    sigma, slope = functions
-    n = shape[1]
+    sigma, slope = _functions(as_activation(name))
+    shape = numbers.size, n, size
 
     def normal() -> Any:
         """In single precision: what chance adds is far above its rounding."""
@@ -526,7 +500,7 @@ def variance(sampling: Sampling) -> Verdict:
         tables = []
         for n, networks in SIZES:
             draws = sampling.networks(networks)
-            work = Growth(name, SIZE, n, LAYERS, draws, sampling.seed, orthogonal)
+            work = growth_of(name, SIZE, n, LAYERS, draws, sampling.seed, orthogonal)
             grown = chunks.rows(work, chunks.Options(), "growth of gradients")
             spread = n * (grown - grown.mean()) ** 2 * draws / (draws - 1)
             tables.append(ensembles.means(n, [LAYERS], variance=spread))

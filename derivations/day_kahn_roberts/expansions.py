@@ -1,10 +1,12 @@
 """Derived recursions of one input, followed down the layers with symbols.
 
-Near K* = 0 by powers of the small kernel (`small_kernel`); at a fixed kernel exactly
-(`normalised_vertex`).
+Near K* = 0 by powers of the small kernel (`small_kernel`); of polynomial activations (`follow`) and
+at a fixed kernel (`normalised_vertex`) exactly.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import sympy
 
@@ -17,6 +19,7 @@ from derive.recursions import Recursion, recursion
 from derive.symbols import C_W as _C_W
 from derive.symbols import C_b as _C_b
 from derive.symbols import K
+from derive.weights import WeightEnsemble
 
 _V = symbols.tensor("V")
 
@@ -37,6 +40,33 @@ def small_kernel(recursion: Recursion, activation: Activation, power: int) -> sy
     expression = recursion.single_input().expr
     averages = {average: series(average) for average in expression.atoms(Average)}
     return sympy.expand(expression.xreplace(averages))
+
+
+def follow(
+    activation: Activation,
+    weights: WeightEnsemble,
+    depth: int,
+    names: Sequence[str],
+    values: Mapping[sympy.Symbol, sympy.Expr],
+) -> list[dict[str, sympy.Expr]]:
+    """Tensors of one input at layers 1 … depth by their derived recursions, in its K0."""
+    steps = {
+        name: recursion(name, weights).single_input().specialise(activation).expr.subs(values)
+        for name in names
+    }
+    layers = [
+        {
+            name: recursion(name, weights, first_layer=True).single_input().expr.subs(values)
+            for name in names
+        }
+    ]
+    for _ in range(depth - 1):
+        known, below = {}, layers[-1]
+        for name, step in steps.items():
+            own = {each: below[each.name] for each in step.free_symbols if each.name in below}
+            known[name] = sympy.expand(step.subs(own, simultaneous=True))
+        layers.append(known)
+    return layers
 
 
 def through(expression: sympy.Expr, variable: sympy.Symbol, power: int) -> sympy.Expr:

@@ -23,8 +23,9 @@ from typing import cast
 import sympy
 
 from derivations.claims import Verdict, both, claim, equal
+from derivations.day_kahn_roberts.expansions import follow
 from derivations.moments.gaussian import variables, wick
-from derive import activations, exact, symbols
+from derive import activations, exact
 from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply_all
 from derive.engine.fields import Field, Placed, Z, canonical_tree
@@ -70,18 +71,7 @@ def followed(
     names: tuple[str, ...] = TOWER,
 ) -> Mapping[str, sympy.Expr]:
     """Tensors of one input by their derived recursions from the first layer on, in its K0."""
-    if layer == 1:
-        made = {name: recursion(name, weights, first_layer=True).single_input() for name in names}
-        start = VALUES | {symbols.K0: K0}
-        return {name: each.expr.subs(start) for name, each in made.items()}
-    steps = {name: recursion(name, weights).single_input() for name in names}
-    below = followed(activation, weights, layer - 1, names)
-    found = {}
-    for name, step in steps.items():
-        expression = step.specialise(activation).expr.subs(VALUES)
-        values = {each: below[each.name] for each in expression.free_symbols}
-        found[name] = sympy.expand(expression.subs(values, simultaneous=True))
-    return found
+    return follow(activation, weights, layer, names, VALUES)[-1]
 
 
 # %% [markdown]

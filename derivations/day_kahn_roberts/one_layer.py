@@ -16,7 +16,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 from math import prod
 
@@ -25,6 +24,7 @@ import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.day_kahn_roberts.weights import PATTERNS, n, pairs_up, printed_weingarten
+from derivations.day_kahn_roberts.weingarten import pushed
 from derive import activations
 from derive.gaussian.brackets import Component
 from derive.groups.moments import haar_moment
@@ -74,16 +74,10 @@ def below(size: int) -> dict[tuple[int, int], sympy.Symbol]:
     return {(j, a): sympy.Symbol(f"sigma_{j}_{a}") for j in range(1, size + 1) for a in range(1, 5)}
 
 
-def averaged(rows: Sequence[int], size: int) -> sympy.Expr:
+def averaged(rows: tuple[int, ...], size: int) -> sympy.Expr:
     """E[Π_a Σ_j W_{i_a j} σ_{j;a}] over Haar-random W, the σ fixed, C_W = 1."""
     sigma = below(size)
-    columns = product(range(1, size + 1), repeat=len(rows))
-    return sympy.Add(
-        *(
-            haar_moment(rows, j, size) * prod(sigma[each, a] for a, each in enumerate(j, start=1))
-            for j in columns
-        )
-    )
+    return pushed(rows, size, lambda j: prod(sigma[each, a] for a, each in enumerate(j, start=1)))
 
 
 @claim("000", "5.2", "two-point function of a layer, averaged over its weights and biases")

@@ -25,7 +25,7 @@ import sympy
 
 from derivations.claims import Verdict, both, claim, equal
 from derivations.day_kahn_roberts.by_definition import SmallNetwork
-from derivations.day_kahn_roberts.expansions import small_kernel
+from derivations.day_kahn_roberts.expansions import follow, small_kernel
 from derivations.day_kahn_roberts.weights import ENSEMBLES, g, p_1, p_2, ratio
 from derivations.pictures.diagrams import draw
 from derive import activations, recursion, symbols
@@ -33,7 +33,6 @@ from derive.engine.fields import DDH_I, DDH_II, DH, Field, H
 from derive.gaussian.brackets import Average, Component
 from derive.gaussian.kernel_form import kernel_form
 from derive.groups.pairings import loops
-from derive.recursions import Recursion
 from derive.symbols import C_W, C_b, K, lambda_b, lambda_W
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
@@ -333,32 +332,6 @@ def linear_fields(
     }
 
 
-def follow(weights: WeightEnsemble, depth: int) -> list[dict[str, sympy.Expr]]:
-    """The tower of a linear network with one input at layers 1 … depth, C_W = 1, no biases."""
-    values = {C_W: 1, C_b: 0, lambda_b: 0}
-    steps: dict[str, Recursion] = {
-        name: recursion(name, weights).single_input().specialise(activations.linear)
-        for name in TOWER
-    }
-    first = {
-        name: recursion(name, weights, first_layer=True).single_input().expr.subs(values)
-        for name in TOWER
-    }
-    layers = [first]
-    for _ in range(depth - 1):
-        layers.append(
-            {
-                name: sympy.expand(
-                    step.expr.subs(values).subs(
-                        {each: layers[-1].get(each.name, each) for each in step.expr.free_symbols}
-                    )
-                )
-                for name, step in steps.items()
-            }
-        )
-    return layers
-
-
 @claim("000", "6.7–6.14 (linear)", "the tower of linear orthogonal networks, in closed form")
 def linear_tower() -> Verdict:
     """The closed forms hold for the fields of an orthogonal network with given weights, summed
@@ -397,7 +370,8 @@ def linear_tower() -> Verdict:
             "T": lambda_W**3 * K0**2 * squares,
         }
         expected += [known.get(name, sympy.S.Zero) for name in TOWER]
-    found = [layer[name] for layer in follow(Orthogonal(), depth) for name in TOWER]
+    layers = follow(activations.linear, Orthogonal(), depth, TOWER, {C_W: 1, C_b: 0, lambda_b: 0})
+    found = [layer[name] for layer in layers for name in TOWER]
     return both(
         equal(found, expected, f"fifteen tensors, layers 1 to {depth}"),
         equal(

@@ -17,8 +17,9 @@ import sympy
 from derivations.claims import Sampling, Verdict, both, claim, enclosed, equal, observed, sampled
 from derivations.day_kahn_roberts.measurements import extrapolated, network
 from derivations.day_kahn_roberts.tower_figures import Measured, measure, tower_figure
+from derivations.pennington.propagation import gradient_growth
 from derivations.training.data import digits
-from derive import Equation, Gaussian, Network, Orthogonal, activations, propagation
+from derive import Gaussian, Network, Orthogonal, activations, propagation
 from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import gaussian_average
 from derive.recursions import recursion
@@ -99,9 +100,6 @@ def gradients() -> Verdict:
     Jacobian's Gram matrix. For tanh without biases $K$ falls to 0 where $C_W \le 1$, and
     $\chi_\perp = C_W$ there: $C_W^L$ vanishes. Above 1 it comes to rest at a $K^* > 0$, where
     $\chi_\perp > 1$, by enclosed averages at three $C_W$."""
-    J = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
-    steps = [recursion([J], weights).single_input().expr for _, weights in STARTS]
-    (below,) = steps[0].free_symbols - {C_W}
     slope = activations.tanh.derivative()
     ordered, chaotic = [], []
     for weight in WEIGHTS:
@@ -114,7 +112,7 @@ def gradients() -> Verdict:
     low = [sympy.Rational(weight) for weight in WEIGHTS if float(weight) < 1]
     return both(
         equal(
-            [sympy.expand(each).coeff(below) for each in steps],
+            [gradient_growth(weights) for _, weights in STARTS],
             [C_W * Average(((1, 1), (1, 1)))] * 2,
             "χ_⊥ of both ensembles",
         ),

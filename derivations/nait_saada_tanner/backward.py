@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from derivations.nait_saada_tanner import drawing
 from derivations.nait_saada_tanner.drawing import BLOCK
-from derivations.nait_saada_tanner.sampling import Forward
 from derive.errors import InputError, as_integer, as_sequence
 from derive.network import Network
 from derive.work.resources import check_memory
 from numeric.arrays import Array
 from numeric.random import lazy
 from numeric.runs import chunks
-from numeric.runs.work import Sharing
 from numeric.samplers.ensemble import Ensemble
 
 
@@ -145,69 +143,41 @@ def backward(
         )
     ensemble = drawing.low_rank_ensemble(net, inputs, width, depth, seed)
     draws, seconds = drawing.checked_draws(ensemble, draws, 4)
-    work = _Back(ensemble, biases, str(net), draws, loss)
-    what = drawing.what(ensemble, draws)
-    rows = chunks.rows(work, chunks.Options(), what, seconds)
+    columns = len(Backward._fields)
+    work = drawing.blocks(_there_and_back, ensemble, biases, str(net), draws, columns, loss=loss)
+    rows = chunks.rows(work, chunks.Options(), drawing.what(ensemble, draws), seconds)
     return Backward(*np.moveaxis(rows, -1, 0).copy())
 
 
-@dataclass(frozen=True, eq=False)
-class _Back(Forward):
-    """The arrays of `Backward` for every network and layer.
-
-    Arguments:
-        loss: ∂E/∂z of the last layer.
-    """
-
-    loss: Loss
-
-    def shape(self, draws: int) -> tuple[int, ...]:
-        """(draws, depth, 4)."""
-        return draws, self.ensemble.depth, len(Backward._fields)
-
-    @property
-    def told(self) -> bool:
-        """A loss of the user's own may be anything."""
-        return self.loss is squares or type(self.loss) is CrossEntropy
-
-    def manifest(self) -> dict[str, Any]:
-        """The ensemble, its biases, and the loss."""
-        loss = repr(self.loss) if isinstance(self.loss, CrossEntropy) else "squares"
-        return {**super().manifest(), "sampler": "propagation back", "loss": loss}
-
-    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
-        """Forward and back through these draws; `start` begins a block."""
-        found = np.empty(self.shape(stop - start))
-        with drawing.silent():
-            for first in range(start, stop, BLOCK):
-                rows = found[first - start : first - start + BLOCK]
-                rows[:] = self._block(first // BLOCK)[: len(rows)]
-        if not np.isfinite(found).all():
-            raise InputError("net", self.name, "networks and inputs whose layers are not all zero")
-        return found
-
-    def _block(self, block: int) -> Array:
-        """A whole block, (BLOCK, depth, 4)."""
-        ensemble, rng = self.ensemble, drawing.stream(self.ensemble, block)
-        own = np.arange(block * BLOCK, (block + 1) * BLOCK) % len(ensemble.inputs)
-        layers = [Layer(*[ensemble.inputs[own]] * 3)]
-        drawn = []
+def _there_and_back(
+    numbers: NDArray[np.int64],
+    rng: np.random.Generator,
+    ensemble: Ensemble,
+    biases: str,
+    name: str,
+    loss: Loss,
+) -> Array:
+    """`Backward` of a block of networks, all of which are drawn: (draws, depth, 4)."""
+    own = (numbers[0] + np.arange(BLOCK)) % len(ensemble.inputs)
+    layers = [Layer(*[ensemble.inputs[own]] * 3)]
+    drawn, rows = [], []
+    with drawing.silent():
         for layer in range(ensemble.depth):
-            z, known = _forward(ensemble, layer, layers[-1].sigma, self.biases, rng)
+            z, known = _forward(ensemble, layer, layers[-1].sigma, biases, rng)
             drawn.append(known)
             layers.append(_activated(ensemble, z))
-        delta = self.loss(layers[-1], own, rng)
-        found = np.empty(self.shape(BLOCK))
+        delta = loss(layers[-1], own, rng)
         for layer in range(ensemble.depth, 0, -1):
             z, below = layers[layer].z, layers[layer - 1]
             inside, down = _through(ensemble, layer - 1, below.sigma, drawn[layer - 1], delta, rng)
-            n = z.shape[1]
-            found[:, layer - 1, 0] = (z**2).sum(axis=1) / n
-            found[:, layer - 1, 1] = (delta**2).sum(axis=1) / n
-            found[:, layer - 1, 2] = (z * delta).sum(axis=1) / n
-            found[:, layer - 1, 3] = (inside**2).sum(axis=1) * (below.sigma**2).sum(axis=1)
+            means = [(a * b).mean(axis=1) for a, b in ((z, z), (delta, delta), (z, delta))]
+            weights = (inside**2).sum(axis=1) * (below.sigma**2).sum(axis=1)
+            rows.append(np.stack([*means, weights], axis=1))
             delta = below.slope * down
-        return found
+    found = np.stack(rows[::-1], axis=1)[: numbers.size]
+    if not np.isfinite(found).all():
+        raise InputError("net", name, "networks and inputs whose layers are not all zero")
+    return found
 
 
 class _Known(NamedTuple):

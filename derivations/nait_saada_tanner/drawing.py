@@ -6,11 +6,13 @@ or a frame itself. A weight matrix is met only by the vectors that it is applied
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from derivations.moments.blocks import Blocks
 from derive.errors import InputError
 from derive.network import Network, dense_network
 from derive.weights import (
@@ -109,13 +111,26 @@ def ranks(ensemble: Ensemble) -> list[int]:
     return [steps[0].size for steps in ensemble.steps]
 
 
-def stream(ensemble: Ensemble, block: int) -> np.random.Generator:
-    """Random numbers for a block of draws, whatever the other blocks use.
+def blocks(
+    draw: Callable[..., Array],
+    ensemble: Ensemble,
+    biases: str,
+    name: str,
+    draws: int,
+    columns: int,
+    **more: object,
+) -> Blocks:
+    """Rows (depth, columns) of these networks; the random numbers are most of the work.
 
-    They are most of the work, and of NumPy's generators SFC64 is the fastest.
+    A chunk has a power of two of blocks: about a second's work, 1024 draws or fewer.
     """
-    seed = np.random.SeedSequence([*(int(word) for word in ensemble.key), block])
-    return np.random.Generator(np.random.SFC64(seed))
+    affordable = max(1, int(1 / block_seconds(ensemble)))
+    given = {"ensemble": ensemble, "biases": biases, "name": name, **more}
+    key, *labels = map(int, ensemble.key)
+    return Blocks(
+        draw, given, (ensemble.depth, columns), draws, key, tuple(labels), BLOCK,
+        min(1024 // BLOCK, 1 << (affordable.bit_length() - 1)),
+    )  # fmt: skip
 
 
 def layer(

@@ -23,10 +23,10 @@ from derivations.claims import Sampling, Verdict, both, claim, close, equal, mis
 from derivations.nait_saada_tanner.backward import CrossEntropy, backward, squares
 from derivations.nait_saada_tanner.depth import GAMMA, rescaled
 from derivations.nait_saada_tanner.maps import IN_SOURCE, alpha, gamma, n
+from derivations.pennington.propagation import gradient_growth
 from derivations.pictures.panels import one_panel
 from derivations.training.data import digits
 from derive import (
-    Equation,
     LowRankGaussian,
     LowRankOrthogonal,
     Network,
@@ -36,8 +36,6 @@ from derive import (
 )
 from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import gaussian_average
-from derive.recursions import recursion
-from derive.symbols import C_W
 from numeric import compare
 from numeric.arrays import Array
 from numeric.tables import layout
@@ -67,13 +65,11 @@ def gradient_recursion() -> Verdict:
     the mean of $\sum_j(\partial h_i/\partial h_j)^2$, which the engine's recursion of the
     Jacobian's Gram matrix moves by $\gamma\sigma_\alpha^2\langle\phi'^2\rangle$, at equal widths
     and at unequal ones."""
-    J = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
     chi = gamma * alpha * Average(((1, 1), (1, 1)))
-    factors = []
-    for square in (True, False):
-        step = recursion([J], LowRankGaussian(gamma=gamma), equal_widths=square).single_input().expr
-        (below,) = step.free_symbols - {C_W}
-        factors.append(sympy.expand(step).coeff(below).subs(IN_SOURCE))
+    weights = LowRankGaussian(gamma=gamma)
+    factors = [
+        gradient_growth(weights, equal_widths=square).subs(IN_SOURCE) for square in (True, False)
+    ]
     lengths = propagation.lengths(WIDENING, 0.5, 4)
     chis = [propagation.chi(WIDENING, q) for q in lengths[:-1]]
     widths = range(1, 5)

@@ -18,8 +18,8 @@ from scipy.special import gammainc
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.moments.gaussian import evaluate, on_grid, variables, wick
+from derivations.pennington.propagation import gradient_growth
 from derive import (
-    Equation,
     LowRankGaussian,
     LowRankOrthogonal,
     activations,
@@ -294,11 +294,7 @@ def mean_square() -> Verdict:
     w\langle f\rangle + w^2\phi_j^2\langle f''\rangle$ with $f = \phi'^2$ (Stein), so that A.9's
     factorization costs order $1/N$. (A.9 lets the rows of $W$ run to $N_{l-1}$, which is right at
     equal widths.)"""
-    J = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
-    weights = LowRankGaussian(gamma=gamma)
-    step = recursion([J], weights).single_input().expr
-    (below,) = step.free_symbols - {C_W}
-    engine = sympy.expand(step).coeff(below)
+    engine = gradient_growth(LowRankGaussian(gamma=gamma))
     K, w, phi = sympy.symbols("K w phi", positive=True)
     average = wick(sympy.diag(w, K - w * phi**2))
     entry, others = variables(2)  # h = φ_j W_ij + the other terms, of variance K together

@@ -14,12 +14,11 @@ out, so that lengths and correlations stay random at any width.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import xarray
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from derivations.nait_saada_tanner import drawing
 from derivations.nait_saada_tanner.drawing import BLOCK
@@ -32,7 +31,6 @@ from numeric.arrays import Array
 from numeric.checks import checked_inputs
 from numeric.hyperparameters import hyperparameters
 from numeric.runs import chunks
-from numeric.runs.work import RowsWork, Sharing
 from numeric.samplers.ensemble import Ensemble
 from numeric.tables import layout
 
@@ -93,66 +91,36 @@ def sample(
         raise InputError("inputs", f"{m} vectors", f"at most the rank, {min(ranks)}")
     columns = 2 * (m * m + 1) if biases == "layer" else m * m  # K is copied from beside b
     draws, seconds = drawing.checked_draws(ensemble, draws, columns, options.kept)
-    work = Forward(ensemble, biases, str(net), draws)
-    what = drawing.what(ensemble, draws)
-    rows = chunks.rows(work, options, what, seconds)
+    columns = m * m + (biases == "layer")
+    work = drawing.blocks(_forward, ensemble, biases, str(net), draws, columns)
+    rows = chunks.rows(work, options, drawing.what(ensemble, draws), seconds)
     K = rows[..., : m * m].reshape(draws, depth, m, m)
     return Sample(K, rows[..., -1].copy() if biases == "layer" else None)
 
 
-@dataclass(frozen=True, eq=False)
-class Forward(RowsWork):
-    """K of every network and layer, and the one bias, of the biases "layer".
-
-    Arguments:
-        ensemble: the networks, their weights written as of low rank.
-        biases: one of `BIASES`.
-        name: what the network is called.
-        draws: how many are asked for.
-    """
-
-    ensemble: Ensemble
-    biases: str
-    name: str
-    draws: int
-
-    @property
-    def chunk(self) -> int:
-        """Whole blocks, a power of two of them: about a second's work, 1024 draws or fewer."""
-        affordable = max(1, int(1 / drawing.block_seconds(self.ensemble)))
-        return BLOCK * min(1024 // BLOCK, 1 << (affordable.bit_length() - 1))
-
-    def shape(self, draws: int) -> tuple[int, ...]:
-        """(draws, depth, m² and one for the bias)."""
-        columns = len(self.ensemble.inputs) ** 2 + (self.biases == "layer")
-        return draws, self.ensemble.depth, columns
-
-    def manifest(self) -> dict[str, Any]:
-        """The ensemble, and its biases."""
-        own = {"sampler": "propagation", "biases": self.biases, "chunk": self.chunk}
-        return {**self.ensemble.manifest(), **own, "block": BLOCK, "generator": "SFC64"}
-
-    def sums(self, start: int, stop: int, reference: Array, shared: Sharing | None = None) -> Array:
-        """K and b of these draws; `start` begins a block."""
-        ensemble, m, ranks = self.ensemble, len(self.ensemble.inputs), drawing.ranks(self.ensemble)
-        found = np.empty(self.shape(stop - start))
-        with drawing.silent():
-            for first in range(start, stop, BLOCK):
-                size, rng = min(BLOCK, stop - first), drawing.stream(ensemble, first // BLOCK)
-                rows = found[first - start : first - start + size]
-                sigma = np.broadcast_to(ensemble.inputs, (BLOCK, *ensemble.inputs.shape))
-                for layer in range(ensemble.depth):
-                    z, drawn = drawing.layer(ensemble, layer, ranks[layer], sigma, self.biases, rng)
-                    K = z @ z.transpose(0, 2, 1) / z.shape[2]
-                    rows[:, layer, : m * m] = K[:size].reshape(size, m * m)
-                    if self.biases == "layer":
-                        rows[:, layer, -1] = drawn[:size]
-                    sigma = np.ascontiguousarray(z)
-                    if layer + 1 < ensemble.depth:
-                        ensemble.activate(sigma, layer + 1)
-        if not np.isfinite(found).all():
-            raise InputError("net", self.name, drawing.FINITE)
-        return found
+def _forward(
+    numbers: NDArray[np.int64],
+    rng: np.random.Generator,
+    ensemble: Ensemble,
+    biases: str,
+    name: str,
+) -> Array:
+    """K of each layer, m² numbers, and the one bias, of the biases "layer": (draws, depth, …)."""
+    ranks, rows = drawing.ranks(ensemble), []
+    sigma = np.broadcast_to(ensemble.inputs, (BLOCK, *ensemble.inputs.shape))
+    with drawing.silent():
+        for layer in range(ensemble.depth):
+            z, drawn = drawing.layer(ensemble, layer, ranks[layer], sigma, biases, rng)
+            K = z @ z.transpose(0, 2, 1) / z.shape[2]
+            own = [drawn[:, None]] if biases == "layer" else []
+            rows.append(np.concatenate([K.reshape(BLOCK, -1), *own], axis=1)[: numbers.size])
+            sigma = np.ascontiguousarray(z)
+            if layer + 1 < ensemble.depth:
+                ensemble.activate(sigma, layer + 1)
+    found = np.stack(rows, axis=1)
+    if not np.isfinite(found).all():
+        raise InputError("net", name, drawing.FINITE)
+    return found
 
 
 @rests_on("naitsaada2023", "salmon2011")

@@ -25,6 +25,7 @@ from derive import (
     Gaussian,
     Network,
     Orthogonal,
+    WeightEnsemble,
     activations,
     criticality,
     propagation,
@@ -42,6 +43,14 @@ q = symbols.q
 
 GRAM = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
 """Σ_x ∂h_i/∂x ∂h_k/∂x: the Jacobian of the preactivations times its transpose."""
+
+
+def gradient_growth(weights: WeightEnsemble, *, equal_widths: bool = True) -> sympy.Expr:
+    """The factor by which the derived recursion of `GRAM` moves it in a layer."""
+    step = recursion([GRAM], weights, equal_widths=equal_widths).single_input().expr
+    (below,) = step.free_symbols - {C_W}
+    return sympy.expand(step).coeff(below)
+
 
 # %% [markdown]
 # ## The Jacobian
@@ -190,9 +199,9 @@ def mean_square() -> Verdict:
     of its mean in a layer, for both ensembles; so $L$ layers have $\chi^L$."""
     derived = []
     for weights in (Gaussian(), Orthogonal()):
-        step = recursion([GRAM], weights).single_input().expr
+        step, growth = recursion([GRAM], weights).single_input().expr, gradient_growth(weights)
         (below,) = step.free_symbols - {C_W}
-        derived += [sympy.expand(step).coeff(below), step.subs(below, 0)]
+        derived += [growth, step.subs(below, 0)]
     chi = C_W * Average(((1, 1), (1, 1)))
     return equal(derived, [chi, 0] * 2)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -28,6 +28,9 @@ CLASS = 6
 LOOKS = 24
 GUESS = 0.09
 """The squared loss of outputs that are the mean of one-hot targets of ten classes."""
+LEARNT, HALFWAY = 0.05, 0.07
+"""Validation losses by which training speeds are told: a guess has 0.09."""
+THRESHOLDS = {"learnt": LEARNT, "halfway": HALFWAY}
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,10 @@ class Descent:
         return Network(activations.by_name(self.activation), weights, lambda_b=rate, lambda_W=rate)
 
 
+PLAIN = Descent()
+"""As in Figure 4."""
+
+
 def _over_layer(layer: int) -> sympy.Rational:
     return sympy.Rational(1, layer)
 
@@ -150,8 +157,43 @@ def trained(
         how.network(start, depth), split(of.data, of.images, part), width, depth, how.eta,
         looked_at(epochs, of.epochs[1]), draws or of.networks(depth, width), sampling.seed,
         optimizer=how.optimizer, loss=how.loss,
-        probe=CLASS if how == Descent() and epochs and not part else None,
+        probe=CLASS if how == PLAIN and epochs and not part else None,
     )  # fmt: skip
+
+
+Runs = Mapping[str, Mapping[int, xarray.Dataset]]
+"""Learning curves by weights and depth."""
+
+
+def runs(
+    sampling: Sampling,
+    depths: Sequence[int],
+    how: Descent = PLAIN,
+    width: int | None = None,
+    epochs: int | None = None,
+    part: int = 0,
+) -> Runs:
+    """The networks of these depths; of the first width and as long as those of Figure 4 by
+    default."""
+    of = size(sampling)
+    given = width or of.widths[0], epochs or of.epochs[0]
+    return {
+        start: {
+            depth: trained(how, start, given[0], depth, sampling, given[1], part)
+            for depth in depths
+        }
+        for start in STARTS
+    }
+
+
+def pairs(found: Runs, depths: Sequence[int], kind: str = "best") -> list[tuple[Array, Array]]:
+    """(orthogonal, Gaussian) best test losses of each depth, or epochs until `HALFWAY` or
+    `LEARNT`."""
+
+    def told(table: xarray.Dataset) -> Array:
+        return best(table) if kind == "best" else until(table, THRESHOLDS[kind])
+
+    return [(told(found["orthogonal"][L]), told(found["Gaussian"][L])) for L in depths]
 
 
 def best(table: xarray.Dataset) -> Array:

@@ -15,9 +15,8 @@ import xarray
 from derivations.claims import Picture, Sampling, Verdict
 from derivations.pictures.panels import panel_grid
 from derivations.training import descents
-from derivations.training.descents import STARTS, claim
+from derivations.training.descents import STARTS, Runs, claim, runs
 from derivations.training.statements import Statement, alike, reproduced, smaller
-from derivations.training.tanh import runs
 from numeric.arrays import Array
 
 SIZE = 0.25
@@ -38,17 +37,15 @@ def peak(table: xarray.Dataset) -> Array:
     return np.asarray(table["epoch"].to_numpy()[at] + 1.0)
 
 
-def _chosen(sampling: Sampling) -> tuple[dict[str, dict[int, xarray.Dataset]], int, int, str]:
+def _chosen(sampling: Sampling) -> tuple[Runs, int, int, str]:
     of = descents.size(sampling)
     shallow, deep = of.pair
-    found = runs(sampling, of.widths[0], depths=of.pair)
+    found = runs(sampling, of.pair)
     about = f"{of}, {of.drawn(shallow, deep)} for one, L for 6 and 31, {of.epochs[0]} epochs"
     return found, shallow, deep, about
 
 
-def _figure(
-    found: dict[str, dict[int, xarray.Dataset]], shallow: int, deep: int, name: str
-) -> Picture:
+def _figure(found: Runs, shallow: int, deep: int, name: str) -> Picture:
     figure, panels = panel_grid(2, 2, (4.5, 3.2), sharex=True)
     for (left, right), depth in zip(panels, (shallow, deep), strict=True):
         tables = [(start, found[start][depth]) for start in STARTS]

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import xarray
@@ -20,40 +20,12 @@ from matplotlib.axes import Axes
 from derivations.claims import Sampling, Verdict
 from derivations.pictures.panels import panel_grid
 from derivations.training import descents, theory
-from derivations.training.descents import STARTS, Descent, best, claim, trained, until
+from derivations.training.descents import HALFWAY, PLAIN, Runs, best, claim, pairs, runs, until
 from derivations.training.statements import Statement, alike, reproduced, rising, smaller
 from numeric.arrays import Array
 
-LEARNT, HALFWAY = 0.05, 0.07
-"""Validation losses by which training speeds are told: a guess has 0.09."""
-THRESHOLDS = {"learnt": LEARNT, "halfway": HALFWAY}
 SAME = 0.5
 """The margin within which a best loss is called independent of depth."""
-
-
-def runs(
-    sampling: Sampling, width: int, part: int = 0, depths: Sequence[int] | None = None
-) -> dict[str, dict[int, xarray.Dataset]]:
-    """The networks of a width, by their weights and their depth; of all depths by default."""
-    of = descents.size(sampling)
-    return {
-        start: {
-            depth: trained(Descent(), start, width, depth, sampling, of.epochs[0], part)
-            for depth in depths or of.depths
-        }
-        for start in STARTS
-    }
-
-
-def pairs(
-    found: dict[str, dict[int, xarray.Dataset]], depths: Sequence[int], kind: str
-) -> list[tuple[Array, Array]]:
-    """(orthogonal, Gaussian) numbers of each depth: "best", "learnt" or "halfway"."""
-
-    def told(table: xarray.Dataset) -> Array:
-        return best(table) if kind == "best" else until(table, THRESHOLDS[kind])
-
-    return [(told(found["orthogonal"][L]), told(found["Gaussian"][L])) for L in depths]
 
 
 # %%
@@ -66,13 +38,13 @@ def figure_four(sampling: Sampling) -> Verdict:
     epoch 0 theory has a say: the expected loss to order $1/n$, from $K$ and $G^{\{1\}}$, is drawn,
     and where $L/n \ll 1$ it is what networks begin with."""
     of = descents.size(sampling)
-    found = runs(sampling, of.widths[0])
+    found = runs(sampling, of.depths)
     shallow, *deep = of.depths
     images = descents.split(of.data, of.images, 0).validation
     figure, (panels,) = panel_grid(1, 2, (5, 4), sharey=True)
     for panel, (start, tables) in zip(panels, found.items(), strict=True):
         descents.draw(panel, [(f"L = {L}", each) for L, each in tables.items()], "validation")
-        nets = [(Descent().network(start, L), L) for L in tables]
+        nets = [(PLAIN.network(start, L), L) for L in tables]
         theory.mark(panel, nets, images, of.widths[0])
         panel.set(title=start, ylabel="validation loss")
     one, other = found["orthogonal"], found["Gaussian"]
@@ -86,7 +58,7 @@ def figure_four(sampling: Sampling) -> Verdict:
         ),
         smaller("deep orthogonal ones train faster", pairs(found, deep, "halfway")),
         smaller("also to a lower loss", pairs(found, deep, "learnt")),
-        *theory.beginnings(Descent(), shallow, sampling),
+        *theory.beginnings(PLAIN, shallow, sampling),
     ]
     return reproduced(
         statements,
@@ -95,7 +67,7 @@ def figure_four(sampling: Sampling) -> Verdict:
     )
 
 
-def _each(tables: dict[int, xarray.Dataset], threshold: float) -> list[Array]:
+def _each(tables: Mapping[int, xarray.Dataset], threshold: float) -> list[Array]:
     return [until(each, threshold) for each in tables.values()]
 
 
@@ -107,18 +79,12 @@ def figure_five(sampling: Sampling) -> Verdict:
     steadily at a fixed learning rate (the edge of stability). CIFAR-10 itself was not run."""
     of = descents.size(sampling)
     depths = of.pair
-    found = {
-        start: {
-            depth: trained(Descent(), start, of.widths[0], depth, sampling, of.epochs[1], 1)
-            for depth in depths
-        }
-        for start in STARTS
-    }
+    found = runs(sampling, depths, epochs=of.epochs[1], part=1)
     images = descents.split(of.data, of.images, 1).validation
     figure, (panels,) = panel_grid(1, 2, (5, 4), sharey=True)
     for panel, (start, tables) in zip(panels, found.items(), strict=True):
         descents.draw(panel, [(f"L = {L}", each) for L, each in tables.items()], "validation")
-        theory.mark(panel, [(Descent().network(start, L), L) for L in depths], images, of.widths[0])
+        theory.mark(panel, [(PLAIN.network(start, L), L) for L in depths], images, of.widths[0])
         panel.set(title=start, ylabel="validation loss")
     every = [each for tables in found.values() for each in tables.values()]
     rises = np.concatenate(
@@ -126,7 +92,7 @@ def figure_five(sampling: Sampling) -> Verdict:
     )
     statements = [
         smaller("deep Gaussian networks train slower", pairs(found, depths[1:], "halfway")),
-        smaller("they generalise worse", pairs(found, depths[1:], "best")),
+        smaller("they generalise worse", pairs(found, depths[1:])),
         Statement(
             "the training loss does not fall steadily",
             bool(np.mean(rises) >= 0.5),
@@ -147,13 +113,13 @@ def figure_six(sampling: Sampling) -> Verdict:
     of depth for $L \gtrsim 20$, and that of Gaussian ones goes on to degrade. The first is tested
     of deep networks here and of shallow ones apart; the best depth is not."""
     of = descents.size(sampling)
-    found = runs(sampling, of.widths[0])
+    found = runs(sampling, of.depths)
     deep = of.depths[1:]
     figure, (panels,) = panel_grid(1, 1, (5, 4))
     by_depth(panels[0], found)
     one, last = found["orthogonal"], deep[-1]
     statements = [
-        smaller("deep orthogonal networks have the smaller loss", pairs(found, deep, "best")),
+        smaller("deep orthogonal networks have the smaller loss", pairs(found, deep)),
         alike(
             f"theirs does not depend on depth beyond {deep[-2]}",
             [(best(one[deep[-2]]), best(one[last]))],
@@ -179,9 +145,7 @@ def shallow_losses(sampling: Sampling) -> Verdict:
     of = descents.size(sampling)
     shallow = of.depths[:1]
     strata = [
-        pair
-        for width in of.widths
-        for pair in pairs(runs(sampling, width, depths=shallow), shallow, "best")
+        pair for width in of.widths for pair in pairs(runs(sampling, shallow, width=width), shallow)
     ]
     return reproduced(
         [smaller("shallow orthogonal networks have the smaller loss", strata)],
@@ -189,7 +153,7 @@ def shallow_losses(sampling: Sampling) -> Verdict:
     )
 
 
-def by_depth(panel: Axes, found: dict[str, dict[int, xarray.Dataset]], label: str = "") -> None:
+def by_depth(panel: Axes, found: Runs, label: str = "") -> None:
     """Best test losses by depth: means, and standard deviations over the networks as error bars."""
     for number, (start, tables) in enumerate(found.items()):
         values = [best(each) for each in tables.values()]
@@ -212,7 +176,7 @@ def figure_seven(sampling: Sampling) -> Verdict:
     r"""Two widths, the paper's 30 and 100. Said of the figure: orthogonal networks have the smaller
     loss at both; the plateau begins at the same depth regardless of width."""
     of = descents.size(sampling)
-    found = {width: runs(sampling, width) for width in sorted(of.widths)}
+    found = {width: runs(sampling, of.depths, width=width) for width in sorted(of.widths)}
     deep = of.depths[1:]
     figure, (panels,) = panel_grid(1, 1, (5, 4))
     for number, (width, tables) in enumerate(found.items()):
@@ -220,7 +184,7 @@ def figure_seven(sampling: Sampling) -> Verdict:
     statements = [
         smaller(
             "orthogonal networks have the smaller loss at both widths",
-            [pair for each in found.values() for pair in pairs(each, deep, "best")],
+            [pair for each in found.values() for pair in pairs(each, deep)],
         ),
         alike(
             f"the plateau has begun by L = {deep[-2]} at both",

@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import xarray
 from numpy.typing import NDArray
@@ -20,19 +18,20 @@ from derivations.pictures.panels import panel_grid
 from derivations.training import descents, theory
 from derivations.training.descents import (
     GUESS,
+    HALFWAY,
+    LEARNT,
+    PLAIN,
     STARTS,
     Descent,
-    best,
+    Runs,
     claim,
     diverged,
-    trained,
+    pairs,
     until,
 )
 from derivations.training.statements import Statement, alike, reproduced, smaller
-from derivations.training.tanh import HALFWAY, LEARNT
 from numeric.arrays import Array
 
-Runs = Mapping[tuple[str, int], xarray.Dataset]
 FAILS = 0.9
 """Of the loss of a guess: a network that stays above it has not been trained."""
 ALIKE = 0.25
@@ -47,16 +46,13 @@ def runs(how: Descent, sampling: Sampling) -> tuple[Runs, int, int]:
     over their longer training (`descents.looked_at`), and at the last one compared: their best loss
     is one of fewer, and until when a loss is reached is read off longer steps."""
     of = descents.size(sampling)
-    shallow, deep = of.pair
-    trained_for, shown = of.epochs[0 if how == Descent() else 1], slice(0, of.epochs[1])
+    longest, shown = of.epochs[how != PLAIN], slice(0, of.epochs[1])
+    whole = descents.runs(sampling, of.pair, how, epochs=longest)
     found = {
-        (start, depth): trained(how, start, of.widths[0], depth, sampling, trained_for).sel(
-            epoch=shown
-        )
-        for start in STARTS
-        for depth in (shallow, deep)
+        start: {depth: table.sel(epoch=shown) for depth, table in tables.items()}
+        for start, tables in whole.items()
     }
-    return found, shallow, deep
+    return found, *of.pair
 
 
 def about(sampling: Sampling, what: str = "") -> str:
@@ -76,7 +72,7 @@ def picture(sampling: Sampling, how: Descent, **others: Descent) -> Picture:
     figure, (panels,) = panel_grid(1, len(of.pair), (5, 4))
     for panel, depth in zip(panels, of.pair, strict=True):
         lines = [
-            (f"{start} {label}".strip(), runs(each, sampling)[0][start, depth])
+            (f"{start} {label}".strip(), runs(each, sampling)[0][start][depth])
             for start, label, each in kinds
         ]
         descents.draw(panel, lines, "validation")
@@ -85,15 +81,6 @@ def picture(sampling: Sampling, how: Descent, **others: Descent) -> Picture:
             theory.mark(panel, nets, images, of.widths[0])
         panel.set(title=f"L = {depth}", ylabel="validation loss")
     return figure
-
-
-def pair(found: Runs, depth: int, kind: str = "best") -> tuple[Array, Array]:
-    """(orthogonal, Gaussian) best test losses, or epochs until `HALFWAY` or `LEARNT`."""
-    one, other = found["orthogonal", depth], found["Gaussian", depth]
-    if kind == "best":
-        return best(one), best(other)
-    threshold = {"halfway": HALFWAY, "learnt": LEARNT}[kind]
-    return until(one, threshold), until(other, threshold)
 
 
 def share(text: str, each: NDArray[np.bool_], least: float = 0.0, most: float = 1.0) -> Statement:
@@ -118,14 +105,14 @@ def figure_fifteen(sampling: Sampling) -> Verdict:
     how = Descent(C_W=SMALL)
     found, shallow, deep = runs(how, sampling)
     statements = [
-        share(f"deep {start} networks fail to train", stuck(found[start, deep]), 1.0)
+        share(f"deep {start} networks fail to train", stuck(found[start][deep]), 1.0)
         for start in STARTS
     ]
     statements += theory.beginnings(how, shallow, sampling)
     return reproduced(
         statements,
         about(sampling, f", C_W = {SMALL}"),
-        figures={"training15": picture(sampling, how, critical=Descent())},
+        figures={"training15": picture(sampling, how, critical=PLAIN)},
     )
 
 
@@ -134,11 +121,11 @@ def shallow_below(sampling: Sampling) -> Verdict:
     r"""Said of Figure 15: where $L/n \ll 1$ networks "begin training much later" than at $C_W = 1$.
     At $L = 4$ gradients are smaller by $C_W^{3}$ at most."""
     found, shallow, _ = runs(Descent(C_W=SMALL), sampling)
-    critical, _, _ = runs(Descent(), sampling)
+    critical, _, _ = runs(PLAIN, sampling)
     statements = [
         smaller(
             f"shallow {start} networks begin later than at C_W = 1",
-            [(until(critical[start, shallow], HALFWAY), until(found[start, shallow], HALFWAY))],
+            [(until(critical[start][shallow], HALFWAY), until(found[start][shallow], HALFWAY))],
         )
         for start in STARTS
     ]
@@ -154,7 +141,7 @@ def figure_sixteen(sampling: Sampling) -> Verdict:
     how = Descent(C_W=LARGE)
     found, shallow, deep = runs(how, sampling)
     every = {
-        start: np.concatenate([diverged(found[start, depth]) for depth in (shallow, deep)])
+        start: np.concatenate([diverged(found[start][depth]) for depth in (shallow, deep)])
         for start in STARTS
     }
     statements = [
@@ -162,7 +149,7 @@ def figure_sixteen(sampling: Sampling) -> Verdict:
         for start in STARTS
     ]
     statements += [
-        share(f"deep {start} networks are not trained", stuck(found[start, deep]), 0.5)
+        share(f"deep {start} networks are not trained", stuck(found[start][deep]), 0.5)
         for start in STARTS
     ]
     statements += theory.beginnings(how, shallow, sampling)
@@ -180,14 +167,13 @@ def figure_seventeen(sampling: Sampling) -> Verdict:
     improvement, if any"."""
     how = Descent("relu", 2, rates="depth")
     found, shallow, deep = runs(how, sampling)
-    tanh, _, _ = runs(Descent(), sampling)
+    tanh, _, _ = runs(PLAIN, sampling)
     depths = shallow, deep
-    best_of = [pair(found, depth) for depth in depths]
     statements = [
         smaller(
             f"{start} ReLU networks take longer than tanh ones",
             [
-                (until(tanh[start, depth], HALFWAY), until(found[start, depth], HALFWAY))
+                (until(tanh[start][depth], HALFWAY), until(found[start][depth], HALFWAY))
                 for depth in depths
             ],
         )
@@ -196,11 +182,11 @@ def figure_seventeen(sampling: Sampling) -> Verdict:
     statements.append(
         smaller(
             "orthogonal weights gain less than a third of the best loss",
-            [(gaussian, 1.5 * orthogonal) for orthogonal, gaussian in best_of],
+            [(gaussian, 1.5 * orthogonal) for orthogonal, gaussian in pairs(found, depths)],
         )
     )
     return reproduced(
-        statements, about(sampling), figures={"training17": picture(sampling, how, tanh=Descent())}
+        statements, about(sampling), figures={"training17": picture(sampling, how, tanh=PLAIN)}
     )
 
 
@@ -213,14 +199,14 @@ def figure_eighteen(sampling: Sampling) -> Verdict:
     plain = Descent(optimizer="ordinary", eta=10 / of.widths[0])
     found, shallow, deep = runs(plain, sampling)
     statements = [
-        alike("shallow networks end nearly alike", [pair(found, shallow)], ALIKE),
-        smaller("deep orthogonal ones end better", [pair(found, deep)]),
-        smaller("they train faster", [pair(found, deep, "halfway")]),
+        alike("shallow networks end nearly alike", pairs(found, [shallow]), ALIKE),
+        smaller("deep orthogonal ones end better", pairs(found, [deep])),
+        smaller("they train faster", pairs(found, [deep], "halfway")),
     ]
     return reproduced(
         statements,
         about(sampling),
-        figures={"training18": picture(sampling, plain, tensorial=Descent())},
+        figures={"training18": picture(sampling, plain, tensorial=PLAIN)},
     )
 
 
@@ -231,13 +217,13 @@ def optimizers(sampling: Sampling) -> Verdict:
     at which a loss of 0.05 is reached."""
     of = descents.size(sampling)
     found, shallow, deep = runs(Descent(optimizer="ordinary", eta=10 / of.widths[0]), sampling)
-    scaled, _, _ = runs(Descent(), sampling)
-    one = found["orthogonal", deep], scaled["orthogonal", deep]
+    scaled, _, _ = runs(PLAIN, sampling)
+    one = found["orthogonal"][deep], scaled["orthogonal"][deep]
     statements = [
         smaller("deep orthogonal networks train faster by ordinary descent", [_reach(*one)]),
         smaller(
             "so do shallow networks",
-            [_reach(found[start, shallow], scaled[start, shallow]) for start in STARTS],
+            [_reach(found[start][shallow], scaled[start][shallow]) for start in STARTS],
         ),
     ]
     return reproduced(statements, about(sampling))
@@ -254,8 +240,8 @@ def figure_nineteen(sampling: Sampling) -> Verdict:
     how = Descent(optimizer="adam", eta=1e-3)
     found, _, deep = runs(how, sampling)
     statements = [
-        smaller("deep orthogonal networks end better", [pair(found, deep)]),
-        smaller("they train faster", [pair(found, deep, "halfway")]),
+        smaller("deep orthogonal networks end better", pairs(found, [deep])),
+        smaller("they train faster", pairs(found, [deep], "halfway")),
     ]
     return reproduced(statements, about(sampling), figures={"training19": picture(sampling, how)})
 
@@ -269,11 +255,11 @@ def figure_twenty(sampling: Sampling) -> Verdict:
     how = Descent(loss="sigmoid cross-entropy")
     found, shallow, deep = runs(how, sampling)
     guess = float(np.log(10))
-    ends = found["Gaussian", deep]["validation"].isel(epoch=-1).to_numpy()
-    low = found["orthogonal", deep]["validation"]
+    ends = found["Gaussian"][deep]["validation"].isel(epoch=-1).to_numpy()
+    low = found["orthogonal"][deep]["validation"]
     early = low["epoch"].to_numpy()[low.argmin("epoch").to_numpy()]
     statements = [
-        alike("shallow networks perform alike", [pair(found, shallow)], 1 / 3),
+        alike("shallow networks perform alike", pairs(found, [shallow]), 1 / 3),
         share("deep Gaussian ones end at or above log 10", ends >= guess * 0.99, 0.5),
         share(
             "deep orthogonal ones train: a tenth below it at their best",
@@ -285,6 +271,6 @@ def figure_twenty(sampling: Sampling) -> Verdict:
             early < low["epoch"].to_numpy()[-1] / 2,
             0.5,
         ),
-        smaller("their best loss is the smaller one", [pair(found, deep)]),
+        smaller("their best loss is the smaller one", pairs(found, [deep])),
     ]
     return reproduced(statements, about(sampling), figures={"training20": picture(sampling, how)})

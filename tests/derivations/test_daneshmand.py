@@ -6,7 +6,7 @@ import sympy
 
 from derivations.daneshmand import activations as with_activations
 from derivations.daneshmand import vanilla
-from derivations.daneshmand.gradients import BLOCK, Growth
+from derivations.daneshmand.gradients import BLOCK, growth_of
 from derivations.daneshmand.untrained import kernels
 from derivations.moments.isotropic import ANY
 from derivations.pdlt.correlators import closed_factor, insertions
@@ -54,7 +54,7 @@ def test_kernels_align():
 
 
 def grown_with_matrices(draws, width, size, depth, orthogonal, rng):
-    """`Growth` of tanh with every matrix built."""
+    """`growth_of` tanh with every matrix built."""
 
     def frames(columns):
         Q, _ = np.linalg.qr(rng.standard_normal((draws, width, columns)))
@@ -87,7 +87,7 @@ def test_gradients_grow_as_with_whole_matrices(orthogonal):
     """Mean and square at 5 standard errors: two numbers each, 2e-6 of false alarms together."""
     width, size, depth, draws = 24, 7, 2, 2000
     whole = grown_with_matrices(draws, width, size, depth, orthogonal, np.random.default_rng(2))
-    work = Growth("tanh", size, width, depth, draws, 3, orthogonal)
+    work = growth_of("tanh", size, width, depth, draws, 3, orthogonal)
     found = work.sums(0, draws, work.reference)
     for power in (1, 2):
         one, two = (each**power for each in (whole, found))
@@ -96,6 +96,6 @@ def test_gradients_grow_as_with_whole_matrices(orthogonal):
 
 
 def test_growth_does_not_depend_on_chunks():
-    work = Growth("relu", 6, 20, 2, 3 * BLOCK - 5, 4, True)
+    work = growth_of("relu", 6, 20, 2, 3 * BLOCK - 5, 4, True)
     parts = [work.sums(at, min(at + BLOCK, work.draws), work.reference) for at in (0, 32, 64)]
     assert np.array_equal(np.concatenate(parts), work.sums(0, work.draws, work.reference))

@@ -371,18 +371,18 @@ def test_a_run_of_convolutions_has_the_same_bits_by_chunks(monkeypatch):
     """Each network has its own stream and its own batch."""
     monkeypatch.setattr(convolutions, "CHANNELS", 4)
     monkeypatch.setattr(convolutions, "LAYERS", 3)
-    work = convolutions.Stacks(4, True, 3, 7)
+    work = convolutions.stacks(4, True, 3, 7)
     whole = work.sums(0, 3, work.reference)
     parts = [work.sums(at, at + 1, work.reference) for at in range(3)]
     assert np.array_equal(whole, np.concatenate(parts))
     assert not np.array_equal(whole[0], whole[1])
-    assert work.manifest() != convolutions.Stacks(8, True, 3, 7).manifest()
+    assert work.manifest() != convolutions.stacks(8, True, 3, 7).manifest()
 
 
 def test_stacks_are_kept_by_the_source_of_their_room(monkeypatch):
     monkeypatch.setattr(kept, "source_hash", lambda *rooms: " ".join(rooms))
-    work = convolutions.Stacks(4, True, 3, 7)
+    work = convolutions.stacks(4, True, 3, 7)
     assert "derive numeric derivations" in kept._key(work, 3)
     assert kept._is_told(work)
-    monkeypatch.setattr(convolutions.Stacks, "__module__", "a_notebook.of_a_user")
+    monkeypatch.setattr(convolutions._stack, "__module__", "a_notebook.of_a_user")
     assert not kept._is_told(work)

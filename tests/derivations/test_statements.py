@@ -206,14 +206,14 @@ def test_plain_networks_are_compared_as_long_as_the_others_are_trained(monkeypat
     """They are trained on for Figure 4; what they reach after the others' last epoch is cut off."""
     asked = []
 
-    def trained(how, start, width, depth, sampling, epochs):
+    def trained(how, start, width, depth, sampling, epochs, part):
         asked.append(epochs)
         at = descents.looked_at(epochs, descents.size(sampling).epochs[1])
         losses = 1 / (1 + np.array([at, at]))
         tables = dict.fromkeys(("training", "validation", "test"), (("network", "epoch"), losses))
         return xarray.Dataset(tables, {"epoch": at})
 
-    monkeypatch.setattr(variations, "trained", trained)
+    monkeypatch.setattr(descents, "trained", trained)
     sampling = Sampling(0, 1e-3)
     longer, last = descents.size(sampling).epochs
     assert longer > last
@@ -221,7 +221,8 @@ def test_plain_networks_are_compared_as_long_as_the_others_are_trained(monkeypat
         asked.clear()
         found, shallow, deep = variations.runs(how, sampling)
         assert set(asked) == {epochs}
-        assert set(found) == {(start, L) for start in descents.STARTS for L in (shallow, deep)}
-        for table in found.values():
+        assert set(found) == set(descents.STARTS)
+        assert all(set(tables) == {shallow, deep} for tables in found.values())
+        for table in (each for tables in found.values() for each in tables.values()):
             assert table["epoch"].to_numpy()[-1] == last
             np.testing.assert_array_equal(descents.best(table), [1 / (1 + last)] * 2)

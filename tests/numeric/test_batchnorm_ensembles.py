@@ -229,8 +229,8 @@ def test_vanilla_networks_align() -> None:
     gap = np.sqrt(((grams - np.eye(n) / n) ** 2).sum(axis=(2, 3)))
     limit = np.sqrt((n - 1) / n)
     assert np.median(gap[:, -1]) == pytest.approx(limit, abs=1e-4)
-    logs = np.log(limit - gap[:, [15, 65]])
-    slopes = (logs[:, 1] - logs[:, 0]) / 50
+    logs = np.log(limit - gap[:, [15, 45]])  # later some differ by rounding alone
+    slopes = (logs[:, 1] - logs[:, 0]) / 30
     first, second = (float(v.evalf()) for v in lyapunov_exponents(d, 2))
     error = slopes.std() / np.sqrt(draws)
     assert abs(slopes.mean() + 2 * (first - second)) < 5 * error + 0.01
