@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from derive.errors import InputError, did_you_mean
+from derive.work.caches import constant
 from derive.work.defaults import DEPTH, DRAWS, MOST_DRAWS, WIDTH
 from derive.work.progress import say, telling
 from derive.work.resources import number
@@ -396,6 +397,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpF
         return super()._get_help_string(action) if shown else action.help
 
 
+@constant("the commands and their options do not change")
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="wickgarten",

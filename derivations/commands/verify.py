@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 EACH = 2.4
 """Processor seconds of an example, nearly all of them to compile its activation's kernels."""
-RESOLVED = 3.0
-"""Those of its draws, of the 6 it may take, where a resolution is asked for."""
 
 _HEADER = ("example", "tensor", "layer", "theory", "sample", "se", "z")
 _PARAMETERS = ("gamma", "ratio", "moments")
@@ -39,19 +37,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--width", type=int, nargs="+", help="several n, divisible by 6; 24 48 96 by default"
     )
-    command.add_argument("--draws", type=int, help="networks at each width, 30000 by default")
-    command.add_argument(
-        "--resolution",
-        type=float,
-        metavar="R",
-        help="choose widths and draws that show a relative change of R in every number",
-    )
-    command.add_argument(
-        "--seconds",
-        type=float,
-        default=6.0,
-        help="of a processor, about, for each example's draws, with --resolution",
-    )
+    command.add_argument("--draws", type=int, default=30_000, help="networks at each width")
     rows.arguments(command, json="example by example")
     command.add_argument("--jobs", type=int, help="processes; by default one for each core")
     command.add_argument("--strict", action="store_true", help="a weak example is no success")
@@ -63,14 +49,10 @@ def run(options: argparse.Namespace) -> int:
     """
     from numba import get_num_threads
 
-    from derivations.verify import DRAWS, WIDTHS, verify
+    from derivations.verify import WIDTHS, verify
     from numeric.examples import drawn
     from numeric.tables.compare import FALSE_ALARMS
 
-    if options.resolution is not None:
-        for name in ("width", "draws"):
-            if getattr(options, name) is not None:
-                raise InputError(f"--{name}", getattr(options, name), "none, with --resolution")
     rows.check(options)
     if options.only is not None and not 1 <= options.only <= options.examples:
         raise InputError("--only", options.only, f"1 to {options.examples}, the examples")
@@ -79,16 +61,12 @@ def run(options: argparse.Namespace) -> int:
     began, total = monotonic(), 1 if options.only else options.examples
     jobs = min(total, int(get_num_threads())) if options.jobs is None else options.jobs
     if total > 1 and jobs > 0:
-        each = EACH + RESOLVED * (options.resolution is not None)
-        estimate = duration(each * total / min(jobs, total))
+        estimate = duration(EACH * total / min(jobs, total))
         say(f"verifying {total} examples, about {estimate} if nothing is compiled yet")
 
     def show(check: Check) -> None:
         number = next(numbers)
-        lines = textwrap.wrap(f"{number:3d}  {check}", 118, subsequent_indent=" " * 8)
-        for told in check.told:
-            lines += textwrap.wrap(told, 118, initial_indent=" " * 5, subsequent_indent=" " * 8)
-        print("\n".join(lines), flush=True)
+        print(textwrap.fill(f"{number:3d}  {check}", 118, subsequent_indent=" " * 8), flush=True)
         spent, done = monotonic() - began, 1 if options.only else number
         if done < total and spent > SLOW:
             say(f"{done} of {total} examples, about {duration(spent / done * (total - done))} left")
@@ -96,10 +74,8 @@ def run(options: argparse.Namespace) -> int:
     found = verify(
         [drawn(options.only, options.seed)] if options.only else options.examples,
         options.seed,
-        widths=WIDTHS if options.width is None else options.width,
-        draws=DRAWS if options.draws is None else options.draws,
-        resolution=options.resolution,
-        seconds=options.seconds,
+        widths=options.width or WIDTHS,
+        draws=options.draws,
         # an example alone meets the bound that it meets among all
         false_alarms=FALSE_ALARMS / (options.examples if options.only else 1),
         seen=show,
@@ -108,8 +84,6 @@ def run(options: argparse.Namespace) -> int:
     for check in found.smallest:
         print(f"\nthe smallest network that shows it:\n{check}\n{check.comparison}\nrepeat it with")
         print(f"    {command_line(check.example, check.comparison.widths, check.draws)}\n")
-    if found.reached:
-        print(found.reached)
     print(found.summary)
     numbers_ = (
         (number, row.name, row.layer, row.theory, row.sample, row.se, row.z)

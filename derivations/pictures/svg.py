@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, fromstring, register_namespace, tostring
 
@@ -19,12 +21,29 @@ def svg(figure: Figure) -> str:
     """The figure, the same text each time; its letters are text, as a browser draws them."""
     from matplotlib import rc_context  # noqa: PLC0415
 
-    from derivations.pictures.measured import laid_out  # noqa: PLC0415
-
     text = io.StringIO()
-    with rc_context({"svg.hashsalt": "wickgarten", "svg.fonttype": "none"}), laid_out(figure):
+    with rc_context({"svg.hashsalt": "wickgarten", "svg.fonttype": "none"}), _laid_out(figure):
         figure.savefig(text, format="svg", metadata={"Date": None})
     return compact(text.getvalue())
+
+
+@contextmanager
+def _laid_out(figure: Figure) -> Iterator[None]:
+    """Within this block the figure keeps the layout that it has as an SVG.
+
+    `savefig` would draw it once more, to nowhere, to lay it out."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415
+
+    engine, canvas, dpi = figure.get_layout_engine(), figure.canvas, figure.dpi
+    if engine is not None:
+        FigureCanvasSVG(figure)
+        figure.dpi = FigureCanvasSVG.fixed_dpi
+        engine.execute(figure)
+        figure.dpi = dpi
+        figure.set_canvas(canvas)
+    figure.set_layout_engine(None)
+    yield
+    figure.set_layout_engine(engine)
 
 
 def compact(drawing: str) -> str:

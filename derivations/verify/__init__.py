@@ -5,8 +5,6 @@ and what agrees but would have agreed with too much is called weak.
     verify(5, of=net)                       # inputs and depths for a network of yours
     verify(Example(net, x, 4, (recursion(["z", "z", my_field]),)))
 
-    verify(25, resolution=0.1)              # as many draws as that takes (`power`)
-
 One example is a network's leading tensors, flowed, against ensembles of several widths,
 extrapolated in 1/n. The false alarms are those of all examples together.
 """
@@ -17,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, SupportsIndex
 
 import numba
@@ -26,18 +25,18 @@ from derivations.claims.processes import together
 from derive.engine.tensors import Name
 from derive.errors import InputError, as_integer, as_sequence
 from derive.network import Network
-from derive.recursions import Recursion, Wanted
+from derive.recursions import Recursion, Wanted, wanted
 from derive.work.faces import public
 from derive.work.progress import quiet
 from numeric import examples as drawing
-from numeric.checks import positive
 from numeric.checks import probability as checked_probability
 from numeric.checks import seed as checked_seed
+from numeric.estimators.observables import plan_of
 from numeric.examples import Example
 from numeric.flows import flow
+from numeric.samplers.ensemble import checked_ensemble
+from numeric.simulations import multiplies, simulate
 from numeric.tables.compare import FALSE_ALARMS, WEAK, Comparison, compare, percent
-
-from . import power
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -46,8 +45,6 @@ __all__ = ["Check", "Verification", "check", "shrink", "verify"]
 
 WIDTHS = (24, 48, 96)
 DRAWS = 30_000
-SECONDS = 6.0
-"""Of a processor, about, that an example's draws may take where a resolution is asked for."""
 MOST_STEPS = 100
 """How many simpler examples are tried in all to shrink one that fails."""
 
@@ -60,15 +57,11 @@ class Check:
         example: a network, its inputs, a depth and tensors.
         comparison: of its flow with its ensembles.
         draws: networks at each of the comparison's widths.
-        exact: what was met by exact moments instead, as samples would not resolve it.
-        beyond: the numbers that could not be resolved as asked, and why.
     """
 
     example: Example
     comparison: Comparison
     draws: int = DRAWS
-    exact: tuple[str, ...] = ()
-    beyond: tuple[power.Beyond, ...] = ()
 
     @property
     def agrees(self) -> bool:
@@ -99,13 +92,6 @@ class Check:
             f"({coarsest.name} at layer {coarsest.layer})  {self.example}"
         )
 
-    @property
-    def told(self) -> tuple[str, ...]:
-        """Notes: tensors that exact moments replace, and the worst number of each that is not
-        resolved as asked."""
-        worst = {each.row.tensor: each for each in sorted(self.beyond, key=_resolution)}
-        return (*self.exact, *map(str, worst.values()))
-
     def as_json(self) -> dict[str, object]:
         """The verdict, what it could have seen, and every number."""
         return {
@@ -128,11 +114,6 @@ class Check:
                 }
                 for row in self.comparison.rows
             ],
-            "exact": list(self.exact),
-            "beyond": [
-                {"tensor": each.row.name, "layer": each.row.layer, "why": each.why}
-                for each in self.beyond
-            ],
         }
 
     def __repr__(self) -> str:
@@ -147,8 +128,7 @@ class Verification:
         checks: example by example.
         smallest: for each failure the simplest example found that still fails.
         false_alarms: the chance that any of them fails by accident.
-        widths, draws: of the ensembles, where no resolution was asked for.
-        wanted: the resolution that was.
+        widths, draws: of the ensembles.
     """
 
     checks: tuple[Check, ...]
@@ -156,7 +136,6 @@ class Verification:
     false_alarms: float
     widths: tuple[int, ...]
     draws: int
-    wanted: float | None = None
 
     @property
     def agrees(self) -> bool:
@@ -173,22 +152,12 @@ class Verification:
         """The examples that agree, but would have agreed with too much."""
         return tuple(check for check in self.checks if check.weak)
 
-    @property
-    def reached(self) -> str:
-        """How many examples are resolved as was asked."""
-        if self.wanted is None:
-            return ""
-        coarse = sum(bool(check.beyond) for check in self.checks)
-        count = f"{len(self.checks) - coarse} of {len(self.checks)} examples"
-        return f"{count} resolve {percent(self.wanted)} in every number"
-
     def as_json(self) -> dict[str, object]:
         """Everything that was found, check by check."""
         return {
             "summary": self.summary,
             "agrees": self.agrees,
             "resolution": _finite(max(check.resolution for check in self.checks)),
-            "wanted": self.wanted,
             "examples": [check.as_json() for check in self.checks],
             "smallest": [check.as_json() for check in self.smallest],
         }
@@ -202,12 +171,10 @@ class Verification:
         rest = "the others agree" if weak < len(self.checks) else "none agrees"
         told = f"{weak} weak (resolving worse than {percent(WEAK)}), {rest}"
         told = told if weak else "all agree"
-        how = f"n = {', '.join(map(str, self.widths))} with {self.draws} draws"
-        if self.wanted is not None:
-            numbers = [check.draws for check in self.checks]
-            how = f"widths of their own with {min(numbers)} to {max(numbers)} draws"
+        widths = ", ".join(map(str, self.widths))
         return (
-            f"{len(self.checks)} networks, {count} comparisons at {how}: "
+            f"{len(self.checks)} networks, {count} comparisons at n = {widths} with "
+            f"{self.draws} draws: "
             f"{f'{failed} FAIL' if failed else told}; largest |z| "
             f"{abs(worst.comparison.worst.z):.2f} of {worst.comparison.bound:.2f} "
             f"(family-wise false-alarm rate {self.false_alarms:.1e})"
@@ -215,8 +182,7 @@ class Verification:
 
     def __str__(self) -> str:
         shrunk = [f"the smallest network that shows it:\n{check}" for check in self.smallest]
-        lines = [line for check in self.checks for line in (str(check), *check.told)]
-        return "\n".join([*lines, *shrunk, *filter(None, [self.reached]), self.summary])
+        return "\n".join([*map(str, self.checks), *shrunk, self.summary])
 
     def __repr__(self) -> str:
         return str(self)
@@ -230,8 +196,6 @@ def verify(
     tensors: Wanted | Iterable[Wanted] | None = None,
     widths: Sequence[int] = WIDTHS,
     draws: int = DRAWS,
-    resolution: float | None = None,
-    seconds: float = SECONDS,
     false_alarms: float = FALSE_ALARMS,
     seen: Callable[[Check], None] | None = None,
     jobs: int = 1,
@@ -246,12 +210,6 @@ def verify(
         tensors: what to look at in what is drawn.
         widths: three or so, at which the examples' ranks are whole numbers.
         draws: networks at each width.
-        resolution: the relative change of any number that is to be noticed: widths and draws are
-            then chosen for each example, in place of those given; what samples cannot resolve is
-            taken from exact moments where σ is a polynomial (`exactly`), and what cannot be reached
-            says why (`power`).
-        seconds: about so long may an example's draws take a processor then; eight times as long
-            where a number would be weak otherwise.
         false_alarms: the chance that one or more examples fail by accident, all together.
         seen: called with each check as it is finished, in the examples' order.
         jobs: processes; more than one need examples that can be pickled. What comes out does not
@@ -277,33 +235,21 @@ def verify(
         raise InputError("widths", widths, "two or more, to extrapolate in 1/n")
     false_alarms = checked_probability("false_alarms", false_alarms)
     share = false_alarms / len(chosen)
-    if resolution is not None:
-        resolution = positive("resolution", resolution)
-    how = _How(
-        widths,
-        draws,
-        resolution,
-        positive("seconds", seconds),
-        share,
-    )
+    run = partial(check, widths=widths, draws=draws, false_alarms=share)
     jobs = min(as_integer("jobs", jobs, 1, wanted="a number of processes, 1 or more"), len(chosen))
     threads = max(1, int(numba.get_num_threads()) // jobs)
     with closing(
-        together(_Quiet(how, threads), chosen, jobs)
+        together(partial(_quietly, run, threads), chosen, jobs)
         if jobs > 1
-        else (_checked(each, how) for each in chosen)
+        else (run(each) for each in chosen)
     ) as found:
         checks = []
         for each in found:
             checks.append(each)
             if seen is not None:
                 seen(each)
-    smallest = tuple(
-        shrink(each, each.comparison.widths, each.draws, share)
-        for each in checks
-        if not each.agrees
-    )
-    return Verification(tuple(checks), smallest, false_alarms, widths, draws, resolution)
+    smallest = tuple(shrink(each, widths, draws, share) for each in checks if not each.agrees)
+    return Verification(tuple(checks), smallest, false_alarms, widths, draws)
 
 
 def check(
@@ -328,8 +274,8 @@ def check(
     >>> check(example, widths=(4, 8), draws=100).agrees
     True
     """
-    tables = tuple(power.sampled(example, n, draws) for n in widths)
-    comparison = compare(_flowed(example, max(widths)), tables, false_alarms)
+    tables = tuple(sampled(example, n, draws) for n in widths)
+    comparison = compare(flowed(example, max(widths)), tables, false_alarms)
     return Check(example, comparison, draws)
 
 
@@ -394,47 +340,40 @@ def _chosen(
     return given
 
 
-@dataclass(frozen=True)
-class _How:
-    """The arguments of `verify` that say what is done with each example."""
-
-    widths: tuple[int, ...]
-    draws: int
-    resolution: float | None
-    seconds: float
-    false_alarms: float
+def _quietly(run: Callable[[Example], Check], threads: int, example: Example) -> Check:
+    """`run` in one of several processes: the one that began them tells the progress."""
+    numba.set_num_threads(threads)
+    with quiet():
+        return run(example)
 
 
-@dataclass(frozen=True)
-class _Quiet:
-    """`_checked` in one of several processes: the one that began them tells the progress."""
-
-    how: _How
-    threads: int
-
-    def __call__(self, example: Example) -> Check:
-        numba.set_num_threads(self.threads)
-        with quiet():
-            return _checked(example, self.how)
+def flowed(example: Example, width: int) -> xarray.Dataset:
+    """The theory of an example, with K and Theta, whose sizes judge tensors that vanish."""
+    return flow(example.net, example.inputs, example.depth, beside(example), width=width)
 
 
-def _flowed(example: Example, width: int) -> xarray.Dataset:
-    return flow(example.net, example.inputs, example.depth, power.beside(example), width=width)
+def beside(example: Example) -> list[Name]:
+    """The example's tensors, and K and Theta."""
+    asked = {name.label: name for name in wanted(example.tensors)}
+    return list(({name.label: name for name in wanted(("K", "Theta"))} | asked).values())
 
 
-def _checked(example: Example, how: _How) -> Check:
-    """One example, resolved as asked."""
-    if how.resolution is None:
-        return check(example, how.widths, how.draws, how.false_alarms)
-    flowed = _flowed(example, power.INFINITE)
-    found, evidence, draws, beyond = power.resolved(
-        example, flowed, how.resolution, how.seconds, how.false_alarms
+def sampled(example: Example, width: int, draws: int) -> xarray.Dataset:
+    """The ensemble of an example at one width; layer by layer, where σ has no scale of its own."""
+    net, inputs, depth = example.net, example.inputs, example.depth
+    ensemble = checked_ensemble(net, inputs, width, depth, example.seed)
+    plan = plan_of(wanted(example.tensors, net, depth), ensemble.data.measured)
+    sampler = "products" if multiplies(ensemble.layers, plan) else "lazy"
+    return simulate(
+        net,
+        inputs,
+        width,
+        depth,
+        draws,
+        tensors=example.tensors,
+        seed=example.seed,
+        sampler=sampler,
     )
-    return Check(example, found, draws, evidence.told, beyond)
-
-
-def _resolution(each: power.Beyond) -> float:
-    return each.row.resolution
 
 
 def _finite(resolution: float) -> float | None:

@@ -15,7 +15,7 @@ from derive import Equation, Gaussian, Network, Orthogonal, activations, exact, 
 from derive.engine import FIRST_ORDER
 from derive.errors import InputError
 from derive.gaussian import gaussian_average
-from derive.weights import Truncated
+from derive.weights import LowRankGaussian, Truncated
 from numeric import compare, flow, normalise, simulate
 from numeric.hyperparameters import hyperparameters
 from numeric.tables import tensors as tensors_of
@@ -337,3 +337,26 @@ def test_bits_do_not_depend_on_hashes():
         for seed in ("1", "2")
     )
     assert first == second
+
+
+@pytest.mark.parametrize(("name", "depth"), [("G1", 3), ("V", 3), ("A", 2), ("Q", 2)])
+def test_flow_is_the_limit_of_exact_moments(name, depth):
+    """At n = 6·10⁹, where nothing is left of the next order; G1 as the difference of two widths."""
+    half, n = sympy.Rational(1, 2), 6 * 10**9
+    net = Network(
+        activations.polynomial([0, 1, half**2]),
+        LowRankGaussian(3 * half, gamma=half),
+        first_weights=Gaussian(1),
+        C_b=sympy.Rational(1, 10),
+    )
+    x = [0.6, 0.9, 0.3]
+    kernel = {(1, 1): sympy.Rational(126, 300)}
+    of = {"name": ["z", "z"], "pairing": ((0, 1),)} if name == "G1" else {"name": name}
+    theory = flow(net, x, depth, name)[name]
+    for layer in range(1, depth + 1):
+        one, two = (
+            exact.cumulant(**of, network=net, layer=layer, width=k, inputs=3, kernel=kernel)
+            for k in (n, 2 * n)
+        )
+        value = float(2 * n * (one - two) if name == "G1" else one)
+        assert float(theory.sel(layer=layer)) == pytest.approx(value, rel=2e-8, abs=1e-12)

@@ -19,7 +19,7 @@ import pytest
 import sympy
 import xarray
 
-from derivations.verify.power import beside
+from derivations.verify import beside
 from derive.arithmetic.polynomials import Atom, Monomial
 from derive.display.lines import text
 from derive.engine.scheme import Scheme

@@ -9,10 +9,9 @@ import faults
 import numpy as np
 from faults import Fault
 
-from derivations.verify import DRAWS, WIDTHS, power
-from derivations.verify.exactly import Evidence
+from derivations.verify import DRAWS, WIDTHS, flowed, sampled
 from derive.errors import InputError
-from numeric import compare, flow
+from numeric import compare
 from numeric.examples import Example
 from numeric.tables.compare import FALSE_ALARMS, WEAK, Comparison, Row, percent
 
@@ -54,29 +53,19 @@ class Planted:
         )
 
 
-def plant(
-    example: Example, count: int, *, draws: int = DRAWS, resolution: float | None = None
-) -> tuple[Planted, ...]:
+def plant(example: Example, count: int, *, draws: int = DRAWS) -> tuple[Planted, ...]:
     """Put faults into the theory of an example, one by one, in the order of `faults.drawn`.
 
     Arguments:
         example: its own theory agrees with its ensembles.
         count: how many faults are wanted; fewer where too few are large enough.
         draws: at each of the widths of `verify`.
-        resolution: in place of draws, as for `verify`, which then has one second.
 
-    Faults that change no number by `CLEAR` times the resolution (`WEAK`, if none is given) are
-    skipped, and so is a fault whose theory has no numbers. Faults that change none by `CLEAR`
-    times what the comparison resolves come last.
+    Faults that change no number by `CLEAR` times `WEAK` are skipped, and so is a fault whose theory
+    has no numbers. Faults that change none by `CLEAR` times what the comparison resolves come last.
     """
-    width = max(WIDTHS) if resolution is None else power.INFINITE
-    flowed = flow(example.net, example.inputs, example.depth, power.beside(example), width=width)
-    if resolution is None:
-        tables = tuple(power.sampled(example, n, draws) for n in WIDTHS)
-        right, resolution = compare(flowed, tables, FALSE_ALARMS), WEAK
-        evidence = Evidence(tables, FALSE_ALARMS, right.degree, {})
-    else:
-        right, evidence, *_ = power.resolved(example, flowed, resolution, 1.0, FALSE_ALARMS)
+    tables = [sampled(example, n, draws) for n in WIDTHS]
+    right = compare(flowed(example, max(WIDTHS)), tables, FALSE_ALARMS)
     assert right.agrees
     found: list[Planted] = []
     small: list[Planted] = []
@@ -86,15 +75,14 @@ def plant(
             break
         looked += 1
         try:
-            wrong = fault.theory(example, width)
-            compared = evidence.compared(wrong)
+            compared = compare(fault.theory(example, max(WIDTHS)), tables, FALSE_ALARMS)
         except InputError:
             continue
         changes = [
             (_over(abs(wrongly.theory - own.theory), own.scale), own)
             for own, wrongly in paired(right, compared)
         ]
-        if not max(change for change, _ in changes) >= CLEAR * resolution:
+        if not max(change for change, _ in changes) >= CLEAR * WEAK:
             continue
         change, row = max(changes, key=lambda each: _over(each[0], each[1].resolution))
         planted = Planted(fault, row, change, not compared.agrees)
