@@ -128,8 +128,9 @@ class Description:
             check_shape(X, takes)
         X = self.reading.prepare(X)
         check_shape(X, self.reading.axes)
-        X = self.reading.in_front(X.reshape(-1, *self.reading.axes))
-        return np.moveaxis(X, 1, -1).reshape(len(X), *self.reading.graph.axes(0))
+        X = X.reshape(-1, *self.reading.axes)
+        X = X if self.reading.channels_last else np.moveaxis(X, 1, -1)
+        return X.reshape(len(X), *self.reading.graph.axes(0))
 
     @property
     def batch(self) -> int:
