@@ -103,7 +103,8 @@ def is_read_right(
         each = max(parts, key=lambda part: part.resolution)
         if name == "V":
             n = int(each.widths[0])
-            told.append(_of_fluctuations(fluctuations(each, derived.second, n)[1]))
+            _, off_by = fluctuations(each, derived.second, n)
+            told.append(f"V/(nK²) to {off_by:.1g}" if off_by < 1 else "V is not resolved")
         elif name != "spread":
             told.append(f"{name.replace('Theta', 'Θ')} {_resolved(each, len(derived.variances))}")
         agrees = all(part.agrees for part in parts)
@@ -122,10 +123,6 @@ def is_read_right(
         f"initializations, which is {abs(row.z):.2g} standard errors apart ({rate})."
     )
     return Finding(question, said, values)
-
-
-def _of_fluctuations(resolution: float) -> str:
-    return f"V/(nK²) to {resolution:.1g}" if resolution < 1 else "V is not resolved"
 
 
 def _resolved(comparison: Comparison, depth: int) -> str:
@@ -229,7 +226,8 @@ def is_wide(description: Description, derived: Theory, sampled: Sample | None = 
     question, n = "How far is it from its infinite-width limit?", description.widths[1]
     ratios, error = ratios_of(description, derived, sampled)
     if not np.isfinite(ratios).any():
-        return Finding(question, f"V is not known here ({_missing(derived)}).")
+        why = derived.missing.get("V", "it takes longer: use --more, or more=True")
+        return Finding(question, f"V is not known here ({why}).")
     at = int(np.nanargmax(abs(ratios)))
     ratio = float(ratios[at]) if abs(ratios[at]) > ZERO else 0.0
     spread = percent(math.sqrt(abs(ratio)))
@@ -277,10 +275,6 @@ def by_layer(description: Description, derived: Theory, V: xarray.DataArray) -> 
     return found
 
 
-def _missing(derived: Theory) -> str:
-    return derived.missing.get("V", "it takes longer: use --more, or more=True")
-
-
 def is_learning(rates: Rates, held: Sequence[str]) -> Finding:
     """The largest stable learning rate."""
     question = "What is the largest stable learning rate?"
@@ -314,9 +308,8 @@ def to_change(
     if description.averages_scores:
         return _of_scores(question, description, derived, scales)
     unstable = bool(_faults(derived)[0])
-    for found in scales:
-        lines.append(found.answer)
-        values |= found.values
+    lines += [found.answer for found in scales]
+    values |= _values(scales)
     ratios, _ = ratios_of(description, derived, sampled)
     wide = True
     if np.isfinite(ratios).any():
@@ -371,14 +364,17 @@ def _of_scores(
             f"{told}times {short(gains[each.layer])} for queries and for keys ({names}): their "
             f"scores have variance 1 (now {short(beta2)}: {effect})."
         )
-    needed, values = ["another QK gain"] if gains else [], dict[str, Any](qk_gains=gains)
-    for found in scales:
-        lines.append(found.answer)
-        values |= found.values
+    lines += [found.answer for found in scales]
+    values = {"qk_gains": gains, **_values(scales)}
+    needed = ["another QK gain"] if gains else []
     needed += ["fewer blocks"] if _has_too_many(values) else []
     answer = f"It needs {' and '.join(needed)}." if needed else "Nothing has to be."
     more = "Gradients are not known: theory has none for scores over √d."
     return Finding(question, answer, values, (*lines, more))
+
+
+def _values(findings: Sequence[Finding]) -> dict[str, Any]:
+    return {name: value for each in findings for name, value in each.values.items()}
 
 
 def _has_too_many(values: Mapping[str, Any]) -> bool:
@@ -423,16 +419,10 @@ def scaled(description: Description, X: Array, derived: Theory) -> list[Finding]
     return [] if found is None else [found]
 
 
-def _hidden(description: Description) -> list[str]:
-    """The paths of matrices between the first layer and the head."""
-    nodes: list[Any] = description.structure.graph.nodes
-    blocks = description.structure.blocks[1:-1]
-    return list(dict.fromkeys(nodes[at].weight for block in blocks for at in block.matrices))
-
-
 def _of_gain(description: Description, X: Array, derived: Theory) -> Finding | None:
     """The gain at which gradients neither grow nor fall from one hidden layer to the next."""
-    paths = _hidden(description)
+    made = description.structure
+    paths = list(dict.fromkeys(each.weight for each in made.matrices(made.blocks[1:-1])))
 
     def change(factor: float) -> float:
         return math.log(_changed(description, X, paths, factor)[1])
@@ -475,9 +465,9 @@ def _gains(description: Description, paths: Sequence[str], gain: float) -> str:
 
 def _of_branches(description: Description, X: Array, derived: Theory) -> Finding | None:
     """The factor of all residual branches at which K grows by e over the blocks."""
-    nodes: list[Any] = description.structure.graph.nodes
-    blocks = [block for block in description.structure.blocks[1:-1] if block.skip]
-    paths = [nodes[block.matrices[-1]].weight for block in blocks]
+    made = description.structure
+    blocks = [block for block in made.blocks[1:-1] if block.skip]
+    paths = [made.matrices([block])[-1].weight for block in blocks]
     count = description.depth - 2
     signals = _factors(derived)[0]
     if not paths or signals**count <= _GROWTH * (1 + _NEAR):

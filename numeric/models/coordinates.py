@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -38,6 +39,7 @@ TOLERANCE = 0.15
 _DRAWS, _STEPS, _SHARE, _ADAM = 16, 3, 0.2, 1e-3
 """Initializations of each width, steps, the share of the stable rate for SGD, and Adam's rate."""
 
+_OF = "size", "change"
 PARAMETRISATIONS: dict[str, dict[str, tuple[float, float, float]]] = {
     "standard": {"weights": (0, -0.5, -0.5), "SGD": (0, 0, 0), "Adam": (0, 0, 0)},
     "NTK": {"weights": (0, -0.5, -0.5), "SGD": (0, -1, -1), "Adam": (0, -0.5, -0.5)},
@@ -250,7 +252,8 @@ class _Width:
         self.kinds: dict[str, str] = {}
         self.rates: dict[str, dict[str, float]] = {}
         if self.description is None:
-            self.layers = [*steps.names_of_modules(one), "outputs"][: len(self._values(one))]
+            values = steps.of_modules(one, steps.tensor(self.X))
+            self.layers = [*steps.names_of_modules(one), "outputs"][: len(values)]
         else:
             self.layers = [f"layer {k + 1}" for k in range(self.description.depth)]
 
@@ -260,8 +263,9 @@ class _Width:
             found = read(
                 (lambda: self._make(self.width)) if is_torch else self._make(self.width), self.X
             )
-            if found.positions or found.structure.ending:
-                self.remarks.append("no theory of signals, or of outputs that were not read")
+            if not found.is_of_vectors or found.structure.ending:
+                told = "no theory of signals or batches, or of outputs that were not read"
+                self.remarks.append(told)
                 return (None if is_torch else found), None
             if len(self.X) > MOST_INPUTS:
                 self.remarks.append(f"no theory of more than {MOST_INPUTS} inputs")
@@ -291,10 +295,6 @@ class _Width:
         if self.description is not None and self.theory is not None:
             known = rates(self.description, self.X, self.theory).stable
         return 0.1 / len(self.X) if math.isnan(known) else _SHARE * known
-
-    def _values(self, model: Any) -> list[Array]:
-        found: list[Array] = self._record()(model, self._steps.tensor(self.X))
-        return found
 
     def _record(self) -> Any:
         if self.description is None:
@@ -384,31 +384,14 @@ def _rows(
     steps, layers = squares.shape[1] - 1, found[0].layers
     derived = np.array([each.by_theory(name, steps) for each in found])
     rows = []
-    for step in range(steps + 1):
-        for at, layer in enumerate(layers):
-            for k, of in enumerate(("size", "change")):
-                if (step == 0) != (of == "size"):
-                    continue
-                place = step, at, k
-                own, se = (each[(slice(None), *place)] for each in (squares, errors))
-                known, spread = (derived[(slice(None), end, *place)] for end in (0, 1))
-                slope, error = _slope(widths, own, se)
-                is_output = step == 0 and at == len(layers) - 1
-                least = -math.inf if is_output else -TOLERANCE
-                sizes = [_root(*pair) for pair in ((own, se), (known, spread))]
-                rows.append(
-                    Row(
-                        name,
-                        step,
-                        layer,
-                        of,
-                        *sizes[0],
-                        *sizes[1],
-                        slope,
-                        error,
-                        (least, TOLERANCE),
-                    )
-                )
+    for step, (at, layer) in product(range(steps + 1), enumerate(layers)):
+        k = int(step > 0)  # sizes before the first step, changes behind it
+        own, se = (each[:, step, at, k] for each in (squares, errors))
+        known, spread = derived[:, 0, step, at, k], derived[:, 1, step, at, k]
+        is_output = step == 0 and at == len(layers) - 1
+        wanted = (-math.inf if is_output else -TOLERANCE, TOLERANCE)
+        sizes = *_root(own, se), *_root(known, spread)
+        rows.append(Row(name, step, layer, _OF[k], *sizes, *_slope(widths, own, se), wanted))
     return rows
 
 
@@ -456,9 +439,9 @@ def _of_depth(description: Description | None) -> tuple[str, ...]:
     """How residual branches scale with the number of blocks L: the factor of their last matrix."""
     if description is None:
         return ()
-    nodes: list[Any] = description.structure.graph.nodes
-    blocks = [block for block in description.structure.blocks if block.skip]
-    scales = {abs(float(nodes[block.matrices[-1]].scale)) for block in blocks}
+    made = description.structure
+    blocks = [block for block in made.blocks if block.skip]
+    scales = {abs(float(made.matrices([block])[-1].scale)) for block in blocks}
     count = len(blocks)
     if count < 2 or len(scales) > 1:
         return ()
@@ -473,15 +456,14 @@ def _scales(one: _Width, name: str) -> Array:
     (2, 3), means over hidden matrices; NaN without hidden ones."""
     description = one.description
     assert description is not None
-    nodes: list[Any] = description.structure.graph.nodes
     blocks = description.structure.blocks
     groups = [blocks[:1], blocks[1:-1], blocks[-1:]]
     found = np.full((2, 3), np.nan)
     power = 2 if one.kinds[name].startswith("SGD") else 1
     for at, group in enumerate(groups):
-        own = [nodes[place] for block in group for place in block.matrices]
-        if not own:
+        if not group:
             continue
+        own = description.structure.matrices(group)
         stds = [
             math.sqrt(float(law_of_weights(node, description.laws).C) / node.fan_in) for node in own
         ]

@@ -128,8 +128,9 @@ class Description:
             check_shape(X, takes)
         X = self.reading.prepare(X)
         check_shape(X, self.reading.axes)
-        X = self.reading.in_front(X.reshape(-1, *self.reading.axes))
-        return np.moveaxis(X, 1, -1).reshape(len(X), *self.reading.graph.axes(0))
+        X = X.reshape(-1, *self.reading.axes)
+        X = X if self.reading.channels_last else np.moveaxis(X, 1, -1)
+        return X.reshape(len(X), *self.reading.graph.axes(0))
 
     @property
     def batch(self) -> int:
@@ -167,8 +168,7 @@ class Description:
     @property
     def is_exact(self) -> bool:
         """True if the network has the model's laws to all orders in 1/n that are known here."""
-        nodes = (self.structure.graph.nodes[at] for b in self.structure.blocks for at in b.matrices)
-        own = [self.laws[each.weight] for each in nodes if isinstance(each, Linear)]
+        own = [self.laws[each.weight] for each in self.structure.matrices(self.structure.blocks)]
         return not self.network.keeps_rotations or all(each.keeps_rotations for each in own)
 
     @property
@@ -189,15 +189,14 @@ class Description:
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Of each layer: what it is, its widths, its laws."""
-        graph, found = self.structure.graph, []
+        found = []
         for number, block in enumerate(self.structure.blocks, start=1):
             parts = [f"{block.norm} norm"] if block.norm else []
             parts += [readable(str(block.function))] if block.function else []
             parts += ["attention"] if attention(self.structure, number) else []
             parts += ["gate"] if block.gated else []
             parts += [f"skip {block.skip}" if block.skip != 1 else "skip"] if block.skip else []
-            nodes = [graph.nodes[at] for at in block.matrices]
-            linears = [each for each in nodes if isinstance(each, Linear)]
+            linears = self.structure.matrices([block])
             if number == 1 and self.structure.pieces:
                 linears = [each.node for each in self.structure.pieces]
             sizes = ", ".join(map(_sizes, linears))

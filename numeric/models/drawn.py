@@ -138,6 +138,13 @@ class Drawn(Initialized):
         read = read.reshape(taps.count, -1, count, rows, channels).transpose(2, 3, 1, 0, 4)
         return [read.reshape(count, rows, -1, channels * taps.count)]
 
+    def _read_back(self, taps: Taps, u: Array) -> list[Array]:
+        """The transposed sums of `_read`, (count, rows, positions, channels)."""
+        count, rows, results, _ = u.shape
+        own = u.reshape(count, rows, results, taps.count, -1).transpose(3, 2, 0, 1, 4)
+        back = self._of(taps).T @ own.reshape(taps.count * results, -1)
+        return [back.reshape(taps.positions, count, rows, -1).transpose(1, 2, 0, 3)]
+
     def _of(self, taps: Taps) -> sparse.csr_array:
         """The matrices of all taps, (taps · results, positions)."""
         if taps not in self._taps:
@@ -151,12 +158,9 @@ class Drawn(Initialized):
         if not isinstance(node, Linear):
             return _back(node, change, values, self.graph.batch)
         found = float(node.scale) * _rows(change) @ _by_taps(node, made[node.weight])
-        count, rows, axes = len(found), change.shape[1], self.graph.axes(node.source)
-        if node.taps.moves:
-            found = found.reshape(count, rows, -1, node.count, axes[-1]).transpose(3, 2, 0, 1, 4)
-            found = self._of(node.taps).T @ found.reshape(node.count * found.shape[1], -1)
-            found = found.reshape(-1, count, rows, axes[-1]).transpose(1, 2, 0, 3)
-        return [(node.source, found.reshape(count, rows, *axes))]
+        count, rows = len(found), change.shape[1]
+        (found,) = node.taps.read(found.reshape(count, rows, -1, found.shape[-1]), self._read_back)
+        return [(node.source, found.reshape(count, rows, *self.graph.axes(node.source)))]
 
 
 def _by_taps(node: Linear, W: Array) -> Array:

@@ -34,11 +34,6 @@ def relu(
     return found if most is None else sympy.Min(found, exact(most))
 
 
-def leaky_relu(u: sympy.Expr, slope: object = 0.01) -> sympy.Expr:
-    """u for u > 0, slope·u below."""
-    return sympy.Max(0, u) + exact(slope) * sympy.Min(0, u)
-
-
 def elu(u: sympy.Expr, alpha: object = 1) -> sympy.Expr:
     """u for u > 0, α(e^u − 1) below."""
     return _at(activations.elu(exact(alpha)), u)
@@ -131,7 +126,7 @@ TORCH: Mapping[str, tuple[Callable[..., sympy.Expr], Mapping[str, Any]]] = {
     "logsigmoid": (lambda u: -softplus(-u), {}),
     "selu": (selu, {}),
     "gelu": (gelu, {"approximate": "none"}),
-    "leakyrelu": (leaky_relu, {"negative_slope": 0.01}),
+    "leakyrelu": (relu, {"negative_slope": 0.01}),
     "elu": (elu, {"alpha": 1.0}),
     "celu": (celu, {"alpha": 1.0}),
     "softplus": (softplus, {"beta": 1.0}),

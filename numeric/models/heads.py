@@ -205,10 +205,10 @@ def permuted(tracer: Tracer, u: Any, order: Sequence[int]) -> Heads | Neurons:
     return plain(replace(given, order=tuple(given.order[each] for each in order)))
 
 
-def transposed(tracer: Tracer, u: Any, one: int, other: int) -> Heads | Neurons:
-    """Two axes exchanged."""
+def transposed(tracer: Tracer, u: Any, dim0: int, dim1: int) -> Heads | Neurons:
+    """Two axes exchanged, named as torch's."""
     order = [*range(len(heads(tracer, u).order))]
-    order[one], order[other] = order[other], order[one]
+    order[dim0], order[dim1] = order[dim1], order[dim0]
     return permuted(tracer, u, order)
 
 

@@ -88,8 +88,7 @@ def _edges(description: Description, derived: Theory, hidden: int) -> tuple[floa
     K = derived.first["K"].to_numpy().reshape(description.depth, -1)[:, 0]
     parts: list[tuple[Any, Any, Any]] = []
     for number in range(2, hidden + 1):
-        (at,) = blocks[number - 1].matrices
-        node: Any = description.structure.graph.nodes[at]
+        (node,) = description.structure.matrices([blocks[number - 1]])
         C_W = law_of_weights(node, description.laws).C
         ensemble = net.weights_at(number)
         own = type(ensemble)(C_W) if ensemble.group == "O" else None

@@ -55,6 +55,7 @@ _MOST_SPREAD = 0.5
 """Of a matrix's size between initializations, relative, times √n: its part of V is four squares."""
 
 _CUT_KURTOSIS = float(ensembles.TruncatedNormal(2).standard_moment(4)) - 3
+_KURTOSES = {"uniform": -1.2, "truncated normal": _CUT_KURTOSIS, "gaussian": 0.0}
 _CUT_EDGE = 4 * math.exp(-2) / math.sqrt(2 * math.pi) / (_CUT[0] - _CUT[1])
 """The density of |x|/bound at the bound; 1 of a uniform law."""
 
@@ -369,8 +370,7 @@ def _kind_of_sizes(W: Array) -> tuple[str, float]:
     """The kind and kurtosis of entries over the size of their own matrix."""
     own = (W**4).mean(axis=(1, 2)) / (W**2).mean(axis=(1, 2)) ** 2 - 3
     within = _BOUND * float(own.std(ddof=1)) / math.sqrt(len(W)) + _BOUND / W[0].size
-    laws = {"uniform": -1.2, "truncated normal": _CUT_KURTOSIS, "gaussian": 0.0}
-    near = [kind for kind, wanted in laws.items() if abs(own.mean() - wanted) <= within]
+    near = [kind for kind, wanted in _KURTOSES.items() if abs(own.mean() - wanted) <= within]
     return near[0] if len(near) == 1 else "unknown", float(own.mean())
 
 
@@ -431,13 +431,14 @@ def _entries(W: Array) -> tuple[str, float, Measured, float, tuple[str, ...]]:
         return kind, 1 - zeros / size, Measured.of_square(rest, 0.0), kurtosis, ()
     if np.ptp(abs(W)) <= _EXACT * largest:
         return "signs", 1.0, Measured.of_square(W, -2.0), -2.0, ()
-    laws: tuple[tuple[str, float, float, float], ...] = (
-        ("uniform", -1.2, math.sqrt(3), 1.6),
-        ("truncated normal", _CUT_KURTOSIS, 2 / _CUT_SCALE, 5.0),
-        ("gaussian", 0.0, math.inf, 24.0),
+    laws: tuple[tuple[str, float, float], ...] = (
+        ("uniform", math.sqrt(3), 1.6),
+        ("truncated normal", 2 / _CUT_SCALE, 5.0),
+        ("gaussian", math.inf, 24.0),
     )
     near = []
-    for kind, wanted, bound, spread in laws:
+    for kind, bound, spread in laws:
+        wanted = _KURTOSES[kind]
         beyond = largest > bound * math.sqrt(square) * (1 + 5 / math.sqrt(size))
         is_near = abs(kurtosis - wanted) <= _BOUND * math.sqrt(spread / size)
         if is_near and not beyond and _fills(kind, W, square, bound):

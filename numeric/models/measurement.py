@@ -41,6 +41,7 @@ from .graph import Linear
 from .independence import Rows, Tests
 from .networks import law_of_biases, law_of_weights
 from .skips import Centred, Centring, Skip, moments, skip
+from .theory import largest
 
 _LEAST, _GROUPS, _MIXED = 3, 120, 6
 """Groups at least, as V without one of them is a product over two others; at most; and
@@ -231,7 +232,7 @@ class Ensemble:
         }
         spread = _left_out(lambda kept: _deviation(H[kept]), self.groups)
         tangents = layout.averaged(H.mean(axis=1))
-        floor = precision * _largest(tangents[0])
+        floor = precision * largest(tangents[0])
         arrays = {"Theta": _shaped(tangents, single), "spread": _shaped(spread, single)}
         floors = {"Theta_floor": floor, "spread_floor": floor}
         if not self._steps:
@@ -243,7 +244,7 @@ class Ensemble:
         K = np.array([each.K for each in found])
         counts = np.array([each.networks for each in found])
         means = layout.averaged(K)
-        shaped, floor = _shaped(means, single), precision * _largest(means[0])
+        shaped, floor = _shaped(means, single), precision * largest(means[0])
         below = None
         if first:
             K_below = shaped[0][:first], shaped[1][:first]
@@ -262,7 +263,7 @@ class Ensemble:
             [int(at) + 1 for at in wide],
             about,
             V=(values[wide], errors[wide]),
-            V_floor=n * precision * _largest(means[0] ** 2)[wide],
+            V_floor=n * precision * largest(means[0] ** 2)[wide],
         )
         return Sample(table, second, networks[first:], tested, below)
 
@@ -525,10 +526,10 @@ def _unseen(
 def _cost(description: Description, number: int) -> tuple[int, int]:
     """Multiplications of a layer for one input, at all positions: of its matrices, and as many as
     its functions take the time of."""
-    graph, products, values = description.structure.graph, 0, 0
-    for at in description.structure.blocks[number].matrices:
-        node, positions = graph.nodes[at], math.prod(graph.shapes[at])
-        assert isinstance(node, Linear)
+    made, products, values = description.structure, 0, 0
+    block = made.blocks[number]
+    for at, node in zip(block.matrices, made.matrices([block]), strict=True):
+        positions = math.prod(made.graph.shapes[at])
         products += positions * node.fan_in * node.fan_out
         values += _VALUE * positions * node.fan_in // node.count
     return products, values
@@ -615,11 +616,6 @@ def _deviation(H: Array) -> Array:
     """The standard deviation of H_aa, (depth, m), of (groups, draws, depth, m, m) ones."""
     own = np.einsum("gklaa->gkla", H).reshape(-1, *H.shape[2:4])
     return np.asarray(own.std(axis=0, ddof=1))
-
-
-def _largest(values: Array) -> Array:
-    """By layer."""
-    return np.asarray(abs(values).reshape(len(values), -1).max(axis=1))
 
 
 def _shaped(pair: tuple[Array, Array], single: bool) -> tuple[Array, Array]:

@@ -29,7 +29,7 @@ from derive.layers.notation import SIGMA
 from derive.network import Network
 
 from . import joined
-from .graph import Applied, Attention, Graph, Inputs, Linear, Node, Norm, Pooled, Product, Sum
+from .graph import Applied, Attention, Graph, Inputs, Linear, Norm, Pooled, Product, Sum
 from .laws import Law, square
 from .signals import chosen
 
@@ -86,6 +86,11 @@ class Structure:
     ending: str | None
     pieces: tuple[joined.Piece, ...] = ()
 
+    def matrices(self, blocks: Iterable[Block]) -> list[Linear]:
+        """The matrices of these layers."""
+        places = [at for block in blocks for at in block.matrices]
+        return [_matrix(self.graph, at) for at in places]
+
 
 def structure(graph: Graph) -> Structure:
     """The layers of a graph. Raises InputError for what is no sequence of layers that are known."""
@@ -133,8 +138,7 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
 
     Raises InputError for laws that no network here has.
     """
-    graph, blocks = made.graph, made.blocks
-    matrices = [_matrix(graph, at) for block in blocks for at in block.matrices]
+    blocks, matrices = made.blocks, made.matrices(made.blocks)
     unknown = [each for each in matrices if laws[each.weight].kind == "unknown"]
     unknown_biases = [e for e in matrices if e.bias is not None and laws[e.bias].kind == "unknown"]
     if unknown or unknown_biases:
@@ -166,14 +170,16 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
         texts = [_layer(made, number, laws, main) for number in numbers]
         given = [first, *[main] * len(numbers)]
     widths = (live_fan_in(matrices[0], laws), *(block.width for block in blocks))
-    biases = [_bias(made, number, laws) for number in range(1, len(blocks) + 1)]
-    others: dict[str, Any] = {} if len(set(texts)) == 0 else {"layer": _layers(texts)}
+    every = range(1, len(blocks) + 1)
+    biases, bias_rates = zip(*(_biases(made, number, laws) for number in every), strict=True)
+    layer = texts[0] if len(set(texts)) == 1 else texts
+    others: dict[str, Any] = {"layer": layer} if texts else {}
     net = Network(
         made.activation,
         Laws.by_depth(given[:1], given[-1]) if len(set(given[1:])) < 2 else given,
-        C_b=biases if any(biases) else 0,
-        lambda_W=[_rate(made, number, laws) for number in range(1, len(blocks) + 1)],
-        lambda_b=[_rate_of_biases(made, number, laws) for number in range(1, len(blocks) + 1)],
+        C_b=list(biases) if any(biases) else 0,
+        lambda_W=[_rate(made, number, laws) for number in every],
+        lambda_b=list(bias_rates),
         widths=widths,
         **others,
     )
@@ -213,16 +219,13 @@ def _check_taps(node: Linear, law: Law) -> None:
         raise InputError("model", f"{law.kind} over {several} taps together", wanted)
 
 
-def _is_place(node: Node) -> bool:
-    """True if these are preactivations: a matrix's output, or a sum that may be."""
-    return isinstance(node, Linear) or (isinstance(node, Sum) and len(node.terms) > 1)
-
-
 def _is_sum_of_layers(graph: Graph, at: int) -> bool:
-    """True for preactivations: no term of a sum is a function of others, entry by entry."""
+    """True for preactivations: a matrix's output, or a sum of which no term is a function of
+    others, entry by entry."""
     node = graph.nodes[at]
     bent = (isinstance(graph.nodes[e], Applied | Product | Attention) for e in node.sources)
-    return _is_place(node) and (isinstance(node, Linear) or not any(bent))
+    is_sum = isinstance(node, Sum) and len(node.terms) > 1
+    return isinstance(node, Linear) or (is_sum and not any(bent))
 
 
 def _block(graph: Graph, before: int, behind: int) -> Block:
@@ -329,12 +332,15 @@ def _rate(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
     return live_fan_in(node, laws) * square(node.scale)
 
 
-def _rate_of_biases(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
-    """λ_b of a layer: d² if its equations contain d b; 0 without biases that are trained."""
+def _biases(made: Structure, number: int, laws: Mapping[str, Law]) -> tuple[sympy.Expr, sympy.Expr]:
+    """C_b of a layer, the variance of its b[i], and λ_b: d² if its equations contain d b; 0 without
+    biases that are trained."""
     node = _matrix(made.graph, _main(made, number, laws))
-    if node.bias is None or made.graph.whole(node.bias) in made.graph.frozen:
-        return sympy.S.Zero
-    return square(node.bias_scale)
+    law = law_of_biases(node, laws)
+    if node.bias is None or law is None:
+        return sympy.S.Zero, sympy.S.Zero
+    is_held = made.graph.whole(node.bias) in made.graph.frozen
+    return law.C, sympy.S.Zero if is_held else square(node.bias_scale)
 
 
 def thaw(made: Structure) -> None:
@@ -342,8 +348,7 @@ def thaw(made: Structure) -> None:
     graph, mixed = made.graph, set[str]()
     for number, block in enumerate(made.blocks, start=1):
         if number > 1 and not _is_plain(made, number):
-            for at in block.matrices:
-                node = _matrix(graph, at)
+            for node in made.matrices([block]):
                 mixed |= {graph.whole(each) for each in (node.weight, node.bias) if each}
     graph.thawed += [path for path in graph.frozen if path in mixed]
     graph.frozen[:] = [path for path in graph.frozen if path not in mixed]
@@ -376,16 +381,6 @@ def _ensemble(law: Law, remarks: list[str]) -> weights.WeightEnsemble:
     return weights.Gaussian(law.C)
 
 
-def _bias(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
-    """C_b of a layer: the variance of its b[i]."""
-    law = law_of_biases(_matrix(made.graph, _main(made, number, laws)), laws)
-    return sympy.S.Zero if law is None else law.C
-
-
-def _layers(texts: list[Layer]) -> Layer | list[Layer]:
-    return texts[0] if len(set(texts)) == 1 else texts
-
-
 def _is_plain(made: Structure, number: int) -> bool:
     """True if a layer is b + W σ(z), each preactivation with a bias."""
     block = made.blocks[number - 1]
@@ -405,35 +400,30 @@ def _layer(
         return _Writer(made, number, laws, main).layer()
     except InputError as error:
         where = _named(made.graph, made.blocks[number - 1].matrices[-1])
-        wanted = error.wanted
-        if "taken off one variable only" in wanted:
-            wanted = (
-                "LayerNorm inside the branch, x + f(norm(x)) (pre-norm): LayerNorm of a sum with a "
-                "skip, norm(x + f(x)) (post-norm), is not read; RMSNorm is, at both places"
-            )
-        if "one function of each variable" in wanted:
-            wanted = (
-                "one function of a layer's neurons: branches with functions of their own, as tanh "
-                "and relu of one layer, are not read; give them one, or read each by itself"
-            )
-        if "in each product i once" in wanted:
-            wanted = (
-                "sums of preactivations: a function of neurons is added to them without a matrix, "
-                "as in relu(y + x) or x + relu(W x), so they are no longer Gaussian; put a matrix "
-                "behind the function, and none behind the sum: x + W relu(x) (pre-activation)"
-            )
+        ways = (way for part, way in _WAYS.items() if part in error.wanted)
+        wanted = next(ways, error.wanted)
         raise InputError("model", f"{where}, layer {number}: {error.got}", wanted) from None
 
 
-def attention_over_roots(made: Structure, number: int) -> list[Attention]:
-    """The attention of a layer whose scores are over √d: theory takes its matrices as Gaussian."""
-    return [each for each in attention(made, number) if each.over != "n"]
+_WAYS = {
+    "taken off one variable only": "LayerNorm inside the branch, x + f(norm(x)) (pre-norm): "
+    "LayerNorm of a sum with a skip, norm(x + f(x)) (post-norm), is not read; RMSNorm is, at both "
+    "places",
+    "one function of each variable": "one function of a layer's neurons: branches with functions "
+    "of their own, as tanh and relu of one layer, are not read; give them one, or read each by "
+    "itself",
+    "in each product i once": "sums of preactivations: a function of neurons is added to them "
+    "without a matrix, as in relu(y + x) or x + relu(W x), so they are no longer Gaussian; put a "
+    "matrix behind the function, and none behind the sum: x + W relu(x) (pre-activation)",
+}
+"""What a user can do, by a part of what `derive.layers` wanted."""
 
 
-def averages_scores(made: Structure) -> bool:
-    """True if a layer has attention with scores over √d, whose averages theory takes."""
-    numbers = range(2, len(made.blocks) + 1)
-    return any(attention_over_roots(made, number) for number in numbers)
+def averages_scores(made: Structure, *numbers: int) -> bool:
+    """True if one of these layers, or any, has attention with scores over √d: theory takes their
+    averages, and the layer's matrices as Gaussian."""
+    layers = numbers or range(2, len(made.blocks) + 1)
+    return any(each.over != "n" for number in layers for each in attention(made, number))
 
 
 def attention(made: Structure, number: int) -> list[Attention]:
@@ -476,7 +466,7 @@ class _Writer:
         self.values: dict[str, sympy.Expr] = {}
         self.tables: dict[str, Any] = {}
         self.positions: tuple[int, ...] | None = None
-        self.has_scores = bool(attention_over_roots(made, number))
+        self.has_scores = averages_scores(made, number)
         self.norms = self.hidden = self.shifts = self.matrices = self.scores = 0
 
     def layer(self) -> Layer:

@@ -32,7 +32,7 @@ from .description import Description, check_shape, joined, read
 from .html import Report
 from .measurement import Ensemble, Plan, Sample, enough, fewer, measure, plan
 from .outputs import LAST
-from .resolution import Limits, absolute, limits
+from .resolution import absolute, limits
 from .sequential import FALSE_ALARMS, in_looks, looks
 from .theory import MOST_INPUTS, Theory, by_readings, deeper, rates, theory, with_reading
 
@@ -105,7 +105,7 @@ def report(
     close = truncation.tightened(derived, estimated)  # V of signals is sampled
     known = with_reading(description, close)
     learning = rates(description, X, known)
-    deep = None if description.positions else next(deeper(description, X[0]), None)
+    deep = next(deeper(description, X[0]), None) if description.is_of_vectors else None
     scales = scaled(description, X, known)
     graph = description.structure.graph
     held = list(dict.fromkeys([*graph.gains, *graph.frozen]))
@@ -135,7 +135,7 @@ def report(
     tensors = truncation.TENSORS if thorough else ("K", "Theta")
     agrees = all(each.agrees for each in comparisons)
     if (draws is not None or not agrees) or any(
-        each.weak and _is_limited(limits(each, sampled.table_of(each))) for each in wanted
+        each.weak and limits(each, sampled.table_of(each)).is_of_theory for each in wanted
     ):
         own = planned._replace(groups=ensemble.groups)
         before = close if agrees else derived
@@ -187,11 +187,6 @@ def _is_decided(sampled: Sample, comparisons: Sequence[Comparison], thorough: bo
     asked = [each for each in comparisons if each.weak and (thorough or is_of_means(each))]
     most = WEAK / 2 if thorough else WEAK  # as much again is left to what bounds theory
     return all(limits(each, sampled.table_of(each)).draws <= most for each in asked)
-
-
-def _is_limited(found: Limits) -> bool:
-    """True if what theory leaves out keeps a verdict weak, more than the draws."""
-    return found.theory > max(WEAK, found.draws)
 
 
 def _bounded(
@@ -256,16 +251,11 @@ def _inputs(description: Description, given: Array | None) -> Array:
         count = _INPUTS if size <= _LARGE else 1
         return np.random.default_rng(0).standard_normal((count, *axes))
     check_shape(given, axes)
-    return _checked(np.reshape(given, (-1, *axes))).reshape(-1, *axes)
-
-
-def _checked(inputs: Array) -> Array:
-    wanted = f"(n_0,) or (m, n_0) finite numbers, m = {MOST_INPUTS} at most"
-    X = np.atleast_2d(inputs)
-    X = X.reshape(len(X), -1) if X.ndim > 2 else X
-    if not X.size or not np.isfinite(X).all() or len(X) > MOST_INPUTS:
-        raise InputError("inputs", f"shape {np.shape(inputs)}", wanted)
-    if not X.any(axis=1).all():
+    X = np.reshape(given, (-1, *axes))
+    if not 0 < len(X) <= MOST_INPUTS:
+        wanted = f"(n_0,) or (m, n_0) finite numbers, m = {MOST_INPUTS} at most"
+        raise InputError("inputs", f"shape {X.shape}", wanted)
+    if not X.reshape(len(X), -1).any(axis=1).all():
         raise InputError("inputs", "an input of zeros", "inputs none of which is all zeros")
     return X
 

@@ -40,6 +40,11 @@ class Limits(NamedTuple):
     off_by: float = math.nan
     made: int = 0
 
+    @property
+    def is_of_theory(self) -> bool:
+        """True if what theory leaves out keeps a verdict weak, more than the draws."""
+        return self.theory > max(WEAK, self.draws)
+
     def __str__(self) -> str:
         told = f"by the draws alone {percent(self.draws)}, by what theory leaves out alone "
         told += percent(self.theory)

@@ -168,7 +168,8 @@ def theory(description: Description, X: Array, orders: int = 2) -> Theory:
     arrays = {name: values[name] for name in values if name != "V"}
     if "A" in known:
         own = known.get(_ONE_NEURON, np.zeros(()))
-        variance = _diagonal(known["A"] + 2 * known["B"] + own, len(X)) / n
+        total = known["A"] + 2 * known["B"] + own
+        variance = (total if len(X) == 1 else np.einsum("laaaa->la", total)) / n
         spread = np.sqrt(np.maximum(variance, 0))
         next_term = coarse * NEXT_TERM * spread / n
         arrays["spread"] = spread, next_term + _by_layer(doubt, spread)
@@ -212,9 +213,7 @@ def _evaluated(evaluate: Callable[..., xarray.Dataset], *given: Any, **options: 
 
 def _is_close(values: xarray.DataArray, errors: xarray.DataArray) -> bool:
     """True if rounding changes no layer by more than `_ACCURACY` of its largest component."""
-    shape = len(values), -1
-    largest, off = (abs(each.to_numpy()).reshape(shape).max(axis=1) for each in (values, errors))
-    return bool((off <= _ACCURACY * largest).all())
+    return bool((largest(errors) <= _ACCURACY * largest(values)).all())
 
 
 def of_positions(net: Network, X: Array, end: int, depth: int, width: float) -> Array | None:
@@ -233,8 +232,7 @@ def _coarseness(description: Description) -> float:
     Gaussian, n/n_0; and where heads of d neurons fluctuate by themselves, d."""
     own = heads(description.structure, description.laws)
     sizes = [each.size for each in own if each.node.over != "n"]
-    (first, *_) = description.structure.blocks[0].matrices
-    node: Any = description.structure.graph.nodes[first]
+    (node, *_) = description.structure.matrices(description.structure.blocks)
     n = float(description.network.width or 1)
     is_free = description.laws[node.weight].keeps_rotations
     return max(1.0 if is_free else n / node.fan_in, 1.0, *sizes)
@@ -243,8 +241,7 @@ def _coarseness(description: Description) -> float:
 def _of_few(description: Description) -> float:
     """Relative, behind layer 1: what a sum over n_0 inputs may change by at order (κ/n_0)², which
     no series in 1/n sees where σ oscillates within z."""
-    (first, *_) = description.structure.blocks[0].matrices
-    node: Any = description.structure.graph.nodes[first]
+    (node, *_) = description.structure.matrices(description.structure.blocks)
     return float((description.laws[node.weight].kurtosis / node.fan_in) ** 2 / 24)
 
 
@@ -254,7 +251,7 @@ def _doubt(description: Description, K: Array) -> Array:
     and where that layer is no W σ(z), as they are, too."""
     found = np.zeros(len(K))
     for at, (block, behind) in enumerate(pairwise(description.structure.blocks)):
-        nodes: list[Any] = [description.structure.graph.nodes[each] for each in block.matrices]
+        nodes = description.structure.matrices([block])
         laws = [law for each in nodes if (law := law_of_biases(each, description.laws))]
         excess = max((abs(law.kurtosis) * float(law.C) ** 2 for law in laws), default=0.0)
         found[at + 1] = found[at]
@@ -276,15 +273,14 @@ def with_reading(description: Description, derived: Theory) -> Theory:
     the sizes of matrices differ by a share s between initializations, K does by 2s, and V has
     n (2s)² K² that theory leaves out. Derived here.
     """
-    K, nodes = derived.variances, description.structure.graph.nodes
+    K = derived.variances
     changes, found = dict[Law, float](), np.zeros(len(K))
     of_sizes = np.zeros(len(K))
     for at, block in enumerate(description.structure.blocks):
-        matrices: list[Any] = [nodes[each] for each in block.matrices]
         carried = float(derived.parallel[at] * K[at - 1] / K[at]) if at and K[at] else 1.0
         changes = {law: max(1.0, carried) * change for law, change in changes.items()}
         of_sizes[at] = max(1.0, carried) ** 2 * of_sizes[at - 1] if at else 0.0
-        for node in matrices:
+        for node in description.structure.matrices([block]):
             of_sizes[at] += (2 * description.laws[node.weight].spread) ** 2
             law, added = description.laws[node.weight], law_of_biases(node, description.laws)
             if law.error and node.scale:
@@ -354,8 +350,12 @@ def _averages(sigma: Activation) -> tuple[averages.Averages, list[Array]]:
 
 def _by_layer(relative: Array, values: Array) -> Array:
     """So much of the largest component in each layer."""
-    largest = abs(values).reshape(len(values), -1).max(axis=1)
-    return np.asarray((relative * largest).reshape(-1, *[1] * (values.ndim - 1)))
+    return np.asarray((relative * largest(values)).reshape(-1, *[1] * (values.ndim - 1)))
+
+
+def largest(values: Array | xarray.DataArray) -> Array:
+    """The largest component in each layer."""
+    return np.asarray(abs(np.asarray(values)).reshape(len(values), -1).max(axis=1))
 
 
 def _wanted(
@@ -373,7 +373,7 @@ def _wanted(
     if description.averages_scores:
         yield from (((each,), None) for each in (*_MEANS, *["V"] * (orders > 1)))
         return
-    if description.positions:
+    if not description.is_of_vectors:
         yield _MEANS, None
         if orders > 1:
             yield ("V",), _DRAWS
@@ -399,11 +399,6 @@ def _is_quick(description: Description) -> bool:
 def _sigmas(net: Network, depth: int) -> list[Activation]:
     """σ of layers 1 … depth − 1."""
     return [net.activation_at(at, depth) for at in range(1, depth)]
-
-
-def _diagonal(tensor: Array, m: int) -> Array:
-    """T_aaaa by layer, (depth, m), or (depth,) of one input."""
-    return tensor if m == 1 else np.einsum("laaaa->la", tensor)
 
 
 def _table(layers: range, arrays: dict[str, tuple[Array, Array]]) -> xarray.Dataset:
@@ -476,8 +471,9 @@ def over_positions(
 ) -> Array:
     """Tensors of two inputs at layers 1 … depth, (names, depth, m, m): of signals, the means over
     positions p of T_(ap)(bp). `is_checked` is as in `flow_of_all`."""
-    layers = _by_shape(net, X, depth, *names, is_checked=is_checked)
-    return _over_positions(layers).swapaxes(0, 1)
+    table, below = flow_of_all(net, X, depth, names, width=net.width, is_checked=is_checked)
+    rows = [{name: table[name].to_numpy()[at] for name in names} for at in range(len(table.layer))]
+    return _over_positions(_of_all([*below, *rows], len(X), *names)).swapaxes(0, 1)
 
 
 def _over_positions(layers: Sequence[Array]) -> Array:
@@ -485,17 +481,8 @@ def _over_positions(layers: Sequence[Array]) -> Array:
     return np.array([np.einsum("napbp->nab", each) / each.shape[2] for each in layers])
 
 
-def _by_shape(
-    net: Network, X: Array, depth: int, *names: str, is_checked: bool = True
-) -> list[Array]:
-    """Layer after layer, (names, m, positions, m, positions)."""
-    table, below = flow_of_all(net, X, depth, names, width=net.width, is_checked=is_checked)
-    rows = [{name: table[name].to_numpy()[at] for name in names} for at in range(len(table.layer))]
-    return _of_all([*below, *rows], len(X), *names)
-
-
 def _of_all(layers: Sequence[Mapping[str, Array]], m: int, *names: str) -> list[Array]:
-    """The same of tensors by layer, (m · positions, m · positions) each."""
+    """Tensors of m · positions samples, layer after layer: (names, m, positions, m, positions)."""
     found = [np.array([each[name] for name in names]) for each in layers]
     sizes = [math.isqrt(each[0].size) // m for each in found]
     shapes = [(len(names), m, positions, m, positions) for positions in sizes]
@@ -567,7 +554,7 @@ def deeper(description: Description, x: Array) -> Iterator[Depth]:
     if is_plain(description, hidden):
         C_W = _variance(description, hidden)
         yield judged("critical C_W", lambda: _critical(as_it_is), x, hidden, n)
-        if description.positions:
+        if not description.is_of_vectors:
             return
         for name, layer in (
             ("RMS norm before σ", "normalized(rms)"),
@@ -583,9 +570,11 @@ def repeated(description: Description, block: int = 0) -> Network:
     net, hidden = description.network, description.depth - 1
     own = [net.layer_at(at, description.depth) for at in range(2, hidden + 1)]
     biases = [net.C_b_at(at) for at in range(1, hidden + 1)]
-    laws = [_kept(net.weights_at(at)) for at in range(1, hidden + 1)]
+    own_laws = (net.weights_at(at) for at in range(1, hidden + 1))
+    laws = [law if law.group == "O" else Gaussian(law.C_W) for law in own_laws]  # of K and V
     sigmas = _sigmas(net, description.depth)
-    head = [net.layer_at(hidden + 1, hidden + 1)] if description.positions and not block else []
+    is_kept = not description.is_of_vectors and not block  # which lays signals flat
+    head = [net.layer_at(hidden + 1, hidden + 1)] if is_kept else []
     end = hidden - (size > 1)  # what a block of several layers applies, it applies inside
 
     def bias(at: int) -> Any:
@@ -605,11 +594,6 @@ def is_plain(description: Description, layer: int) -> bool:
     return block.function is not None and not (block.norm or block.skip or block.gated)
 
 
-def _kept(weights: WeightEnsemble) -> WeightEnsemble:
-    """The ensemble, or a Gaussian one: K and V of independent entries are those of its variance."""
-    return weights if weights.group == "O" else Gaussian(weights.C_W)
-
-
 def _orthogonal(net: Network) -> Network:
     """The same, orthogonal behind layer 1."""
     laws = net.weights.entries if isinstance(net.weights, Laws) else (net.weights,)
@@ -620,8 +604,7 @@ def _orthogonal(net: Network) -> Network:
 
 
 def _variance(description: Description, layer: int) -> sympy.Expr:
-    path = description.structure.blocks[layer - 1].matrices[-1]
-    node: Any = description.structure.graph.nodes[path]
+    node = description.structure.matrices([description.structure.blocks[layer - 1]])[-1]
     return law_of_weights(node, description.laws).C
 
 
@@ -811,7 +794,7 @@ def rates(description: Description, X: Array, derived: Theory) -> Rates:
         return Rates(why="Θ is 0, as nothing that is trained changes the outputs")
     stable, fastest = float(2 / values[-1]), float(2 / (values[-1] + values[0]))
     error = 2 * float(derived.uncertain[-1])
-    if description.positions:
+    if not description.is_of_vectors:
         return Rates(stable, fastest, error=error)
     try:
         table = _evaluated(learning_rate, net, X, description.depth, width=net.width)

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
@@ -174,7 +175,6 @@ class Tracer:
         self.given: tuple[int, ...] = ()  # the shape of the inputs, channels before positions
         self.channels_last = False
         self.count = 0  # of the inputs that were given, if `given` is without it
-        self.rows_of_inputs = False  # whether inputs of a matrix have positions before neurons
         self.inputs_last = False
         self._made_nodes: dict[tuple[int, sympy.Expr], int] = {}
         self._functions: list[Activation] = []
@@ -205,7 +205,10 @@ class Tracer:
             )
         fan_out, fan_in = weight.shape
         if isinstance(u, Beside):
-            return self._by_columns(u, weight, bias)
+            counts = [self._count(each) for each in u.parts]
+            if sum(counts) != fan_in:
+                raise UnreadableError(f"a matrix of {fan_in} columns on {sum(counts)} neurons")
+            return self._part_by_part(self.linear, u, counts, weight, bias)
         u = self._by_rows(u)
         source, form = self.node(u), u.form if isinstance(u, Neurons) else ""
         shape, width = self.graph.shapes[source], self.graph.widths[source]
@@ -226,12 +229,9 @@ class Tracer:
         """The rows of a fixed table times a matrix, one at each position: embeddings of these."""
         if not isinstance(weight, Parameter) or weight.is_fixed or np.ndim(weight.value) != 2:
             raise UnreadableError("a fixed table times what is no matrix")
-        self._keep(weight)
-        fan_out, fan_in = weight.shape
         rows = tuple(map(tuple, np.asarray(table, float).tolist()))
-        source = self.graph.add(Given(rows), fan_in, self.origin)
-        made = Linear(source, weight.path, None, fan_in, fan_out, weight.scale)
-        return Neurons(self.graph.add(made, fan_out, self.origin), form=self.behind)
+        source = self.graph.add(Given(rows), weight.shape[1], self.origin)
+        return self.linear(Neurons(source, form=self.behind), weight, None)
 
     def at_positions(self, given: Value) -> Neurons | None:
         """A parameter (…, T, n), or a fixed table times a matrix, as a layer of T positions."""
@@ -258,13 +258,6 @@ class Tracer:
             found = self.add(inner, found) if number else inner
         assert isinstance(found, Neurons)
         return found
-
-    def _by_columns(self, u: Beside, weight: Parameter, bias: Parameter | None) -> Neurons:
-        """W u of values side by side: a matrix of its own for each of them."""
-        counts = [self._count(each) for each in u.parts]
-        if sum(counts) != weight.shape[1]:
-            raise UnreadableError(f"a matrix of {weight.shape[1]} columns on {sum(counts)} neurons")
-        return self._part_by_part(self.linear, u, counts, weight, bias)
 
     def _part_by_part(
         self,
@@ -328,7 +321,9 @@ class Tracer:
             return self._made_rows[key]
         own, span = self.graph.nodes[node], (low, high, is_last)
         if isinstance(own, Linear):
-            made: Node = self._linear_rows(own, (low, high))
+            bias = None if own.bias is None else self._some_of(own.bias, (low, high))
+            weight = self._some_of(own.weight, (low, high))
+            made: Node = replace(own, weight=weight, bias=bias, fan_out=high - low)
         elif isinstance(own, Applied | Pooled | Sum | Product):
             made = own.moved(lambda source: self._rows(source, *span))
         else:
@@ -344,12 +339,6 @@ class Tracer:
         self._made_rows[key] = self.graph.add(made, high - low, whole)
         self._split.add(node)
         return self._made_rows[key]
-
-    def _linear_rows(self, own: Linear, rows: tuple[int, int]) -> Linear:
-        """W u with some of the rows of W, and its biases."""
-        bias = None if own.bias is None else self._some_of(own.bias, rows)
-        weight = self._some_of(own.weight, rows)
-        return replace(own, weight=weight, bias=bias, fan_out=rows[1] - rows[0])
 
     def _some_of(self, path: str, rows: tuple[int, int]) -> str:
         """The path of some rows of a parameter, which are used in place of all."""
@@ -372,7 +361,7 @@ class Tracer:
     def _by_rows(self, u: Value) -> Value:
         """The inputs of a matrix, if these are several rows: each is at a position."""
         axes = len(self.given) - (0 if self.channels_last else 1)
-        is_open = self.rows_of_inputs and axes > 1 and not self.graph.shapes[0]
+        is_open = axes > 1 and not self.graph.shapes[0]
         if not is_open or not isinstance(u, Neurons) or self._base(u.node) != 0 or u.form:
             return u
         if self.channels_last:
@@ -415,7 +404,9 @@ class Tracer:
         """A convolution, with a filter (out, in, *size) and the window of `signals.filters`."""
         fan_out, channels, *size = weight.shape
         if isinstance(u, Beside):
-            return self._filtered_beside(u, weight, bias, groups, **window)
+            product = partial(self.filtered, groups=groups, **window)
+            widths = [self.graph.widths[each.node] for each in u.parts]
+            return self._part_by_part(product, u, widths, weight, bias)
         source, shape = self.signal(u, len(size))
         if groups != 1:
             wanted = "one group: else channels of a group meet no others, so that no rotation of"
@@ -431,17 +422,6 @@ class Tracer:
         )
         found = Neurons(self.graph.add(made, fan_out, self.origin))
         return found if bias is None else self.shifted(found, bias)
-
-    def _filtered_beside(
-        self, u: Beside, weight: Parameter, bias: Parameter | None, groups: int, **window: Any
-    ) -> Neurons:
-        """A convolution of channels side by side, by a filter for each of them."""
-
-        def product(each: Value, own: Parameter, bias: Parameter | None) -> Neurons:
-            return self.filtered(each, own, bias, groups, **window)
-
-        counts = [self.graph.widths[each.node] for each in u.parts]
-        return self._part_by_part(product, u, counts, weight, bias)
 
     def pooled(self, u: Value, make: Callable[[tuple[int, ...]], Taps], axes: int) -> Neurons:
         """Means over positions, by the taps that `make` has for those of u."""
@@ -716,9 +696,7 @@ class Tracer:
 
     def dropped(self, u: Value, rate: float) -> Value:
         """Dropout: read as in evaluation, where it is the identity."""
-        if rate:
-            self.graph.remarks.append(f"{self.where}: dropout {rate}, off as in evaluation")
-        return u
+        return self.passed(u, f"dropout {rate}, off as in evaluation") if rate else u
 
     def passed(self, u: Value, what: str) -> Value:
         """Something that changes nothing here."""

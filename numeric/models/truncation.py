@@ -8,32 +8,32 @@ standard error; nothing of it is on the measured side.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray
 
-from ..arrays import Array
 from ..tables.compare import VANISHES, WEAK, percent
 from .measurement import Sample
-from .theory import Theory
+from .theory import Theory, largest
 
 _BOUND = 6.0
 """Standard errors that verdicts here allow for, about."""
 
 
 TENSORS = ("K", "Theta", "spread", "V")
+TABLES = ("first", "second", "below")
 
 
 def is_coarse(derived: Theory, tensors: Sequence[str] = TENSORS) -> bool:
     """True if the estimate of what is left out of these keeps a verdict from resolving a quarter of
     `WEAK`."""
-    K = np.square(_largest(derived.second["K"]))  # of the layers that have V
+    K = np.square(largest(derived.second["K"]))  # of the layers that have V
     tables = [(derived.first, TENSORS[:-1]), (derived.second, TENSORS[-1:])]
     tables += [] if derived.below is None else [(derived.below, TENSORS[:1])]
     for table, names in tables:
         for name in (each for each in names if each in tensors and each in table):
-            errors, sizes = (_largest(table[each]) for each in (f"{name}_error", name))
+            errors, sizes = (largest(table[each]) for each in (f"{name}_error", name))
             sizes = np.maximum(sizes, VANISHES * K) if name == "V" else sizes
             if (_BOUND * errors > WEAK / 4 * sizes).any():
                 return True
@@ -47,25 +47,25 @@ def tightened(derived: Theory, tensors: Sequence[str]) -> Theory:
     would allow for six times as much.
     """
 
-    def closer(table: xarray.Dataset) -> xarray.Dataset:
-        names = [f"{name}_error" for name in tensors if f"{name}_error" in table]
-        return table.assign({name: table[name] / _BOUND for name in names})
-
-    below = None if derived.below is None else closer(derived.below)
-    first, second = closer(derived.first), closer(derived.second)
-    return derived._replace(first=first, second=second, below=below)
+    errors = [f"{name}_error" for name in tensors]
+    tables = {name: own for name in TABLES if (own := getattr(derived, name)) is not None}
+    closer: dict[str, Any] = {
+        name: table.assign({each: table[each] / _BOUND for each in errors if each in table})
+        for name, table in tables.items()
+    }
+    return derived._replace(**closer)
 
 
 def bounded(derived: Theory, ensemble: Sample) -> Theory:
     """Theory with what it leaves out as the ensemble has it, where that is less than the estimate:
     `…_within` is the difference, ensemble less series, `…_error` the ensemble's standard error."""
-    second = derived.second
-    if ensemble.second is not None:
-        second = _bounded(second, ensemble.second, ("V",))
-    first, below = _bounded(derived.first, ensemble.first, ("K", "Theta", "spread")), derived.below
-    if below is not None and ensemble.below is not None:
-        below = _bounded(below, ensemble.below, ("K",))
-    return derived._replace(first=first, second=second, below=below)
+    pairs = {name: (getattr(derived, name), getattr(ensemble, name)) for name in TABLES}
+    known: dict[str, Any] = {
+        name: _bounded(own, sampled)
+        for name, (own, sampled) in pairs.items()
+        if own is not None and sampled is not None
+    }
+    return derived._replace(**known)
 
 
 class Omission(NamedTuple):
@@ -112,7 +112,7 @@ def omitted(before: Theory, after: Theory) -> Iterator[Omission]:
             gap, se = (abs(known[f"{name}{end}"].to_numpy()) for end in ("_within", "_error"))
             if not gap.any():
                 continue
-            sizes = _largest(known[name]).reshape(-1, *[1] * (gap.ndim - 1))
+            sizes = largest(known[name]).reshape(-1, *[1] * (gap.ndim - 1))
             with np.errstate(all="ignore"):
                 shares, scores = (np.where(gap, gap / each, 0.0) for each in (sizes, se))
                 times = gap / abs(estimated[f"{name}_error"].to_numpy())
@@ -124,12 +124,10 @@ def omitted(before: Theory, after: Theory) -> Iterator[Omission]:
             yield Omission(name, *own, most, beyond if most else 0)
 
 
-def _bounded(
-    table: xarray.Dataset, sampled: xarray.Dataset, names: tuple[str, ...]
-) -> xarray.Dataset:
+def _bounded(table: xarray.Dataset, sampled: xarray.Dataset) -> xarray.Dataset:
     changed: dict[str, xarray.DataArray] = {}
     layers = sampled["layer"]
-    for name in (each for each in names if each in table and each in sampled):
+    for name in (each for each in TENSORS if each in table and each in sampled):
         error = table[f"{name}_error"].copy()
         within = xarray.zeros_like(table[name])
         estimate = error.sel(layer=layers).to_numpy()
@@ -140,8 +138,3 @@ def _bounded(
         error.loc[{"layer": layers}] = np.where(closer, se, estimate)
         changed |= {f"{name}_within": within, f"{name}_error": error}
     return table.assign(changed)
-
-
-def _largest(values: xarray.DataArray) -> Array:
-    """By layer."""
-    return np.asarray(abs(values).to_numpy().reshape(len(values), -1).max(axis=1))

@@ -22,6 +22,7 @@ from derive.weights import (
     TruncatedNormal,
     Uniform,
 )
+from derive.work.caches import cache
 
 from ..arrays import Array
 
@@ -56,13 +57,18 @@ def _(law: StudentT, count: int, rng: np.random.Generator) -> Array:
 @entries.register
 def _(law: TruncatedNormal, count: int, rng: np.random.Generator) -> Array:
     cut = _number("cut", law.cut)
-    scale = float(law.scale)
+    scale = _deviation(law)
     found, missing = np.empty(count), np.arange(count)
     while missing.size:
         drawn = rng.standard_normal(missing.size)
         found[missing] = drawn
         missing = missing[np.abs(drawn) > cut]
     return found / scale
+
+
+@cache
+def _deviation(law: TruncatedNormal) -> float:
+    return float(law.scale)
 
 
 @entries.register

@@ -221,7 +221,7 @@ def test_biases(given, kind, C):
         (functions.gelu(z), "gelu"),
         (functions.silu(z), "silu"),
         (functions.hard_tanh(z), "hard_tanh"),
-        (functions.leaky_relu(z), "leaky_relu(1/100)"),
+        (functions.relu(z, 0.01), "leaky_relu(1/100)"),
         (
             z / 2 + z * sympy.tanh(sympy.Rational("0.7978846") * (z + 0.044715 * z**3)) / 2,
             "gelu(tanh)",

@@ -101,6 +101,17 @@ def test_a_model_that_is_not_read_is_measured():
     assert "no theory" in str(found)
 
 
+def test_a_model_of_batches_is_measured():
+    """Four inputs are too few for a tangent kernel behind batch normalization."""
+
+    def made(width):
+        return nn.Sequential(nn.Linear(4, width), nn.BatchNorm1d(width), nn.Linear(width, 2))
+
+    found = coordinate_check(made, [4, 8], X.reshape(4, 4), steps=1, draws=3)
+    assert np.isnan(found.rows[0].theory).all()
+    assert "no theory of signals or batches" in str(found)
+
+
 @pytest.mark.parametrize(
     ("exponents", "name"),
     [

@@ -112,22 +112,6 @@ def law(path, shape, scale=1, biases=None):
     return laws.Law("gaussian", shape, variance * scale**2)
 
 
-class Reading(Drawn):
-    """A network of ours in place of a framework's model: it takes vectors as they are."""
-
-    takes = None
-
-    @property
-    def axes(self):
-        return (self.graph.widths[0],)
-
-    def in_front(self, X):
-        return X
-
-    def prepare(self, X):
-        return X
-
-
 def described(built, scaled="", k=1, biases=None):
     shapes = {}
     for node in built.graph.nodes:
@@ -142,7 +126,7 @@ def described(built, scaled="", k=1, biases=None):
     }
     made = networks.structure(built.graph)
     net, remarks = networks.network(made, told)
-    return models.Description("numpy", "x", net, told, remarks, made, Reading(built.graph, told))
+    return models.Description("numpy", "x", net, told, remarks, made, Drawn(built.graph, told))
 
 
 K_FACTOR = sympy.Rational(3, 5)

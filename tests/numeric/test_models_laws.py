@@ -215,13 +215,6 @@ class Ensemble(Drawn):
 
     how = "drawn"
 
-    @property
-    def axes(self):
-        return (self.graph.widths[0],)
-
-    def in_front(self, X):
-        return X
-
 
 def test_a_slope_behind_a_matrix_of_zeros():
     """χ⊥ = C_W ⟨σ'²⟩, C_W = 2: 0 of the zeros, and 2 at K = 0 behind them."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,7 @@ import numpy as np
 from derive.errors import InputError
 
 from ...arrays import Array
-from ..graph import Graph
+from ..graph import Graph, Linear
 from ..laws import Law
 from ..tracing import refused
 
@@ -34,6 +37,7 @@ class Initialized(ABC):
         graph: what it computes.
         precision: relative, of the numbers that are measured.
         overhead: of one initialization, in parameters that take as long to draw.
+        channels_last: True if the channels of a signal are its last axis.
         takes: the shape of one input, if it is changed before the first matrix.
     """
 
@@ -42,7 +46,14 @@ class Initialized(ABC):
     overhead = 100_000
     has_free_rows = False
     """True if rows of such a law are independent by construction, and need no test."""
+    channels_last = False
     takes: tuple[int, ...] | None = None
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The shape of an input that is a signal."""
+        channels, positions = self.graph.widths[0], self.graph.shapes[0]
+        return (*positions, channels) if self.channels_last else (channels, *positions)
 
     def prepare(self, X: Array) -> Array:
         """Inputs as the first matrix or filter takes them: what no parameter enters is done."""
@@ -81,33 +92,59 @@ class Initialized(ABC):
         these inputs, (m, n_0): (count, nodes, m, m)."""
 
 
+BY_LAWS = "drawn by the laws read off its matrices"
+
+
 class Reading(Initialized):
     """A model that was read.
 
     Attributes:
         framework: its name.
         how: how it is initialized again, in words.
-        channels_last: True if the channels of a signal are its last axis.
+        laws: those that it is drawn by, where the framework cannot initialize it again.
     """
 
     framework: str
     how: str
-    channels_last = False
+    laws: Mapping[str, Law] = MappingProxyType({})
 
-    @property
-    def axes(self) -> tuple[int, ...]:
-        """The shape of an input that is a signal."""
-        channels, positions = self.graph.widths[0], self.graph.shapes[0]
-        return (*positions, channels) if self.channels_last else (channels, *positions)
+    def layout(self, path: str, axes: int) -> tuple[tuple[int, ...], int]:
+        """The order of a parameter's axes that is (out, …, in, …), and how many are out."""
+        if path in self.graph.turned:  # a table, or one of positions
+            return (axes - 1, *range(axes - 1)), 1
+        return tuple(range(axes)), 1
+
+    @cached_property
+    def _biases(self) -> set[str]:
+        linears = (each for each in self.graph.nodes if isinstance(each, Linear))
+        return {self.graph.whole(each.bias) for each in linears if each.bias is not None}
+
+    def matrix(self, path: str, values: Array, leading: int = 0) -> Array:
+        """A parameter behind so many axes as a matrix (out, in), or as biases (out,)."""
+        before, axes = values.shape[:leading], values.ndim - leading
+        if axes < 2 or path in self._biases:
+            return values.reshape(*before, -1)
+        order, outer = self.layout(path, axes)
+        moved = values.transpose(*range(leading), *(leading + at for at in order))
+        out = math.prod(moved.shape[leading : leading + outer])
+        return moved.reshape(*before, out, -1)
+
+    def leaf(self, path: str, matrix: Array, shape: tuple[int, ...]) -> Array:
+        """The inverse of `matrix`: a parameter of this shape."""
+        if path in self._biases:
+            return matrix.reshape(shape)
+        order, _ = self.layout(path, len(shape))
+        return matrix.reshape([shape[at] for at in order]).transpose(np.argsort(order))
+
+    def values(self, made: Any) -> Mapping[str, Array]:
+        """See `Initialized`."""
+        own = {path: self.matrix(path, np.asarray(made[path], float), 1) for path in self._paths}
+        return self.graph.with_parts(own)
 
     @property
     def _paths(self) -> list[str]:
         """The paths of the parameters that the graph uses, as the model has them."""
         return self.graph.wholes
-
-    def in_front(self, X: Array) -> Array:
-        """Signals (m, …) with their channels as the first axis behind m."""
-        return np.moveaxis(X, -1, 1) if self.channels_last else X
 
     @abstractmethod
     def draw(self, seed: int) -> Mapping[str, Array]:
@@ -142,4 +179,12 @@ class Reading(Initialized):
 
     def settle(self, laws: Mapping[str, Law]) -> None:
         """Take these laws where the framework cannot initialize the model again by itself."""
-        raise NotImplementedError(f"{self.framework} initializes models by itself, not by {laws}")
+        self.laws, self.how = laws, BY_LAWS
+
+    def by_laws(self, seed: int, leaves: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
+        """The parameters of one initialization by the laws, in the shapes of these, by paths."""
+        random = np.random.default_rng(seed)
+        for path, law in self.laws.items():
+            own = np.asarray(leaves[path])
+            values = law.draw(self.matrix(path, own).shape, random)
+            yield path, self.leaf(path, values, own.shape)

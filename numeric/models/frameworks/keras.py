@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -57,8 +56,8 @@ class KerasReading(Reading):
         self._function = _to(self._function, output)
         own = self._function.inputs[0].shape[1:]
         given = own if None not in own or inputs is None else inputs.shape[-len(own) :]
-        every = [*_layers(model)]
-        self._orders = {each.kernel.path: _order(each) for each in every if _is_einsum(each)}
+        sums = (e for e in _layers(model) if isinstance(e, keras.layers.EinsumDense) and e.built)
+        self._orders = {each.kernel.path: _order(each) for each in sums}
         count = 0 if inputs is None or inputs.ndim == len(own) else len(inputs)
         self.graph = self._read(tuple(given), count)
         if any(isinstance(each, keras.layers.Embedding) for each in self._function.layers):
@@ -72,11 +71,8 @@ class KerasReading(Reading):
     def draw(self, seed: int) -> Mapping[str, Array]:
         """See `Reading`."""
         self._initialize(seed)
-        return self._values()
-
-    def own(self) -> Mapping[str, Array] | None:
-        """See `Reading`: what the model has when it comes."""
-        return None
+        found = {path: np.asarray(self._weights[path].value, float) for path in self._paths}
+        return {path: self.matrix(path, value) for path, value in found.items()}
 
     def initialize(self, seeds: Sequence[int]) -> Any:
         """See `Reading`: the variables' values, stacked."""
@@ -86,14 +82,6 @@ class KerasReading(Reading):
             for path, several in found.items():
                 several.append(np.array(self._weights[path].value))
         return {path: np.stack(several) for path, several in found.items()}
-
-    def values(self, made: Any) -> Mapping[str, Array]:
-        """See `Reading`."""
-        own = {
-            path: np.array([self._matrix(path, one) for one in each.astype(float)])
-            for path, each in made.items()
-        }
-        return self.graph.with_parts(own)
 
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
@@ -160,10 +148,6 @@ class KerasReading(Reading):
     def _trained(self) -> list[str]:
         return [path for path in self._paths if path not in self.graph.frozen]
 
-    @property
-    def _variables(self) -> list[Any]:
-        return [self._weights[path] for path in self._paths]
-
     def _shape(self, origin: Any) -> tuple[int, ...]:
         """The shape of a value, without the axis of the inputs."""
         if origin is None:
@@ -192,8 +176,8 @@ class KerasReading(Reading):
         if (*key, shape) not in self._programs:
 
             def program(values: Sequence[Any], rows: Any) -> Any:
-                for variable, value in zip(self._variables, values, strict=True):
-                    variable.assign(value)
+                for path, value in zip(self._paths, values, strict=True):
+                    self._weights[path].assign(value)
                 return one(rows)
 
             self._programs[*key, shape] = tensorflow.function(program, autograph=False)
@@ -204,19 +188,10 @@ class KerasReading(Reading):
             found.append(np.asarray(run(tensors, tensorflow.constant(rows, "float32")), float))
         return found
 
-    def _values(self) -> dict[str, Array]:
-        found = {path: np.asarray(self._weights[path].value, float) for path in self._paths}
-        return {path: self._matrix(path, value) for path, value in found.items()}
-
-    def _matrix(self, path: str, value: Array) -> Array:
-        """A kernel (*size, in, out) as a matrix (out, in·size), and one of `EinsumDense` by its
-        equation; biases as they are, side by side."""
-        if value.ndim < 2 or path.rsplit("/", 1)[-1] == "bias":
-            return value.ravel()
-        last = value.ndim - 1
-        order, outer = self._orders.get(path, ((last, last - 1, *range(last - 1)), 1))
-        moved = value.transpose(order)
-        return moved.reshape(math.prod(moved.shape[:outer]), -1)
+    def layout(self, path: str, axes: int) -> tuple[tuple[int, ...], int]:
+        """See `Reading`: of a kernel (*size, in, out), or of an `EinsumDense` by its equation."""
+        last = axes - 1
+        return self._orders.get(path, ((last, last - 1, *range(last - 1)), 1))
 
     def _initialize(self, seed: int) -> None:
         if self._make is not None:
@@ -281,7 +256,6 @@ class KerasReading(Reading):
         tracer, faults = Tracer(), list[tuple[str, str]]()
         tracer.channels_last, tracer.given = True, (shape[-1], *shape[:-1])
         tracer.count = count
-        tracer.rows_of_inputs = True
         for layer in self._function.layers:
             kind = type(layer).__name__
             if kind not in _LAYERS and kind != "InputLayer":
@@ -325,10 +299,6 @@ def _to(function: Any, output: str | None) -> Any:
 def _layers(model: Any) -> Iterator[Any]:
     """All layers, those inside others too."""
     yield from model._flatten_layers(include_self=False)
-
-
-def _is_einsum(layer: Any) -> bool:
-    return isinstance(layer, keras.layers.EinsumDense) and layer.built
 
 
 def _summed(layer: Any) -> tuple[int, ...]:
@@ -591,7 +561,7 @@ _FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
         *("relu", "tanh", "sigmoid", "silu", "gelu", "softplus", "elu", "selu", "mish"),
         *("softsign", "relu6", "hard_tanh", "hard_sigmoid", "tanh_shrink"),
     )
-} | {"swish": functions.silu, "leaky_relu": lambda u: functions.leaky_relu(u, 0.2)}
+} | {"swish": functions.silu, "leaky_relu": lambda u: functions.relu(u, 0.2)}
 _OPTIONS = {
     "MultiHeadAttention": (
         *("key", "attention_mask", "use_causal_mask", "return_attention_scores", "value", "query"),
@@ -610,9 +580,7 @@ _LAYERS: dict[str, Callable[..., Any]] = {
     "ReLU": lambda tracer, layer, u: tracer.apply(
         functions.relu, u, layer.negative_slope, layer.max_value, layer.threshold
     ),
-    "LeakyReLU": lambda tracer, layer, u: tracer.apply(
-        functions.leaky_relu, u, layer.negative_slope
-    ),
+    "LeakyReLU": lambda tracer, layer, u: tracer.apply(functions.relu, u, layer.negative_slope),
     "ELU": lambda tracer, layer, u: tracer.apply(functions.elu, u, layer.alpha),
     "Dropout": lambda tracer, layer, u: tracer.dropped(u, layer.rate),
     "Flatten": _flat,

@@ -193,16 +193,11 @@ def _of_heads(tracer: Tracer, equation: Any, u: Heads, given: Sequence[Any]) -> 
         return _sliced(tracer, equation, u)
     if name == "add" and (biases := [e for e in given if isinstance(e, Parameter)]):
         (bias,) = biases
-        if bias.value.size == math.prod(u.sizes) and [*filter(_is_place, u.order)] == [
-            *range(len(u.sizes))
-        ]:
+        places = [code for code in u.order if code >= 0]
+        if bias.value.size == math.prod(u.sizes) and places == [*range(len(u.sizes))]:
             made = tracer.shifted(u.u, replace(bias, value=bias.value.ravel()))
             return replace(u, u=made)
     raise UnreadableError(_IN_HEADS)
-
-
-def _is_place(code: int) -> bool:
-    return code >= 0
 
 
 def _sliced(tracer: Tracer, equation: Any, u: Heads) -> Any:
@@ -349,12 +344,9 @@ def _softmax(u: Placed, name: str, given: Sequence[Any], equation: Any) -> Any:
         kinds = {"sub": ("scores", "largest"), "div": ("exp", "sum")}[name]
         turned = left if left.scores is right.scores else _turned(left)
         if (left.kind, right.kind) == kinds and _is_same(turned.scores, right.scores):
-            made = (
-                turned
-                if name == "sub"
-                else turned._replace(scores=softmax(turned.scores, -1), kind="scores")
-            )
-            return made
+            if name == "sub":
+                return turned
+            return turned._replace(scores=softmax(turned.scores, -1), kind="scores")
     raise UnreadableError(f"{_OTHER}: {name}")
 
 

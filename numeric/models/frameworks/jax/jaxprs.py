@@ -106,7 +106,7 @@ def traced(
     """
     tracer, layouts = Tracer(), Layouts()
     shape = closed.jaxpr.invars[-1].aval.shape
-    tracer.channels_last, tracer.rows_of_inputs = channels_last, True
+    tracer.channels_last = channels_last
     tracer.given = (shape[-1], *shape[1:-1]) if channels_last else (1, *shape)[has_rows:]
     tracer.count = count
     is_of_tokens = np.issubdtype(closed.jaxpr.invars[-1].aval.dtype, np.integer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,11 +15,10 @@ from jax.interpreters import partial_eval
 from derive.errors import InputError
 
 from ....arrays import Array
-from ...graph import Graph, Linear, Rows
-from ...laws import Law
+from ...graph import Graph, Rows
 from ...outputs import chosen
 from ...tracing import refused
-from ..base import Reading, unit_vectors
+from ..base import BY_LAWS, Reading, unit_vectors
 from .jaxprs import Layouts, Place, traced, walk
 
 _OTHER_GRADIENTS = (
@@ -54,7 +52,9 @@ class JaxReading(Reading):
         self._names = [path for path, _ in self._leaves]
         self._flat = [leaf for _, leaf in self._leaves]
         self._values = {
-            path: np.asarray(value, float) for path, value in self._numbers(self._leaves)
+            path: np.asarray(leaf, float)
+            for path, leaf in self._leaves
+            if jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating)
         }
         self.channels_last, self._tokens = framework != "equinox", 0
         self._jaxpr, self.graph, self._layouts, self.channels_last = self._read(
@@ -62,11 +62,9 @@ class JaxReading(Reading):
         )
         self._check_gradients(model)
         self.graph.remarks += _dropped(model)
-        self._biases = {each.bias for each in self.graph.nodes if isinstance(each, Linear)}
-        self._laws: Mapping[str, Law] = {}
         self._programs: dict[tuple[str, tuple[int, ...]], Any] = {}
         self._together: bool | None = None
-        self.how = "made again" if make else "drawn by the laws read off its matrices"
+        self.how = "made again" if make else BY_LAWS
         if make:
             self.check_held(model, self._values, dict(self._drawn(1)))
 
@@ -112,14 +110,6 @@ class JaxReading(Reading):
         if nnx is None or not isinstance(model, nnx.Module):
             return False
         return any(isinstance(each, nnx.BatchNorm) for _, each in nnx.iter_modules(model))
-
-    @staticmethod
-    def _numbers(leaves: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-        return [
-            (path, leaf)
-            for path, leaf in leaves
-            if jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating)
-        ]
 
     def _read(
         self, model: Any, apply: Callable[[Any, Any], Any], inputs: Array | None
@@ -172,13 +162,13 @@ class JaxReading(Reading):
     def draw(self, seed: int) -> Mapping[str, Array]:
         """See `Reading`."""
         found = {path: np.asarray(leaf, float) for path, leaf in self._drawn(seed)}
-        return {path: self._matrix(path, found[path]) for path in self._paths}
+        return {path: self.matrix(path, found[path]) for path in self._paths}
 
     def own(self) -> Mapping[str, Array] | None:
         """See `Reading`."""
         if self._make is not None:
             return None
-        return {path: self._matrix(path, self._values[path]) for path in self._paths}
+        return {path: self.matrix(path, self._values[path]) for path in self._paths}
 
     @property
     def again(self) -> bool:
@@ -194,10 +184,6 @@ class JaxReading(Reading):
         finally:
             self._together = kept
 
-    def settle(self, laws: Mapping[str, Law]) -> None:
-        """See `Reading`."""
-        self._laws = laws
-
     def initialize(self, seeds: Sequence[int]) -> Any:
         """See `Reading`: the leaves of each, stacked."""
         if self._together is None:
@@ -212,11 +198,7 @@ class JaxReading(Reading):
 
     def values(self, made: Any) -> Mapping[str, Array]:
         """See `Reading`."""
-        found = {}
-        for path in self._paths:
-            stacked = np.asarray(made[self._names.index(path)], float)
-            found[path] = np.array([self._matrix(path, each) for each in stacked])
-        return self.graph.with_parts(found)
+        return super().values(dict(zip(self._names, made, strict=True)))
 
     def _one_by_one(self, seeds: Sequence[int]) -> list[Any]:
         several = [[leaf for _, leaf in self._drawn(seed)] for seed in seeds]
@@ -284,7 +266,16 @@ class JaxReading(Reading):
         x = self.prepare(x)
 
         def between(leaves: list[Any], x: Any) -> Any:
-            return self._between(leaves, x, start, end)
+            x = x.reshape(self._shape)
+            size = x.size if start is None else self._run(leaves, x, [start])[0].size
+
+            def moved(shift: Any) -> Any:
+                if start is None:
+                    return self._run(leaves, x + shift.reshape(x.shape), [end])[0].ravel()
+                moves = {start: lambda own: own + shift.reshape(own.shape)}
+                return self._run(leaves, x, [end], moves)[0].ravel()
+
+            return jax.jacrev(moved)(jax.numpy.zeros(size))
 
         program = self._compiled("jacobian", (source, node), between)
         return np.asarray(program(made, jax.numpy.asarray(x)), float)
@@ -298,19 +289,6 @@ class JaxReading(Reading):
         if key not in self._programs:
             self._programs[key] = jax.jit(jax.vmap(function, (0, 0 if own else None)))
         return self._programs[key]
-
-    def _between(self, leaves: list[Any], x: Any, start: Any, end: Any) -> Any:
-        """∂(end)/∂(start): a shift is added to start, and differentiated by."""
-        x = x.reshape(self._shape)
-        size = x.size if start is None else self._run(leaves, x, [start])[0].size
-
-        def moved(shift: Any) -> Any:
-            if start is None:
-                return self._run(leaves, x + shift.reshape(x.shape), [end])[0].ravel()
-            moves = {start: lambda own: own + shift.reshape(own.shape)}
-            return self._run(leaves, x, [end], moves)[0].ravel()
-
-        return jax.jacrev(moved)(jax.numpy.zeros(size))
 
     def parameters(self, made: Any) -> dict[str, Any]:
         """Those of the first initialization that gradients reach, by their paths."""
@@ -361,33 +339,15 @@ class JaxReading(Reading):
     def _drawn(self, seed: int) -> list[tuple[str, Any]]:
         if self._make is not None:
             return self._parts(self._make(seed))[0]
-        if not self._laws:
-            return self._leaves
-        random, changed = np.random.default_rng(seed), dict(self._leaves)
-        for path, law in self._laws.items():
-            leaf = changed[path]
-            values = law.draw(self._matrix(path, leaf).shape, random)
-            changed[path] = jax.numpy.asarray(self._leaf(path, values, leaf.shape), leaf.dtype)
+        changed = dict(self._leaves)
+        for path, values in self.by_laws(seed, changed):
+            changed[path] = jax.numpy.asarray(values, changed[path].dtype)
         return list(changed.items())
 
-    def _matrix(self, path: str, value: Array) -> Array:
-        """A leaf as a matrix (out, in), or as biases (out,)."""
-        if path in self._biases:
-            return value.ravel()
-        order, outer = self._order(path, value.ndim)
-        value = value.transpose(order)
-        return value.reshape(math.prod(value.shape[:outer]), -1)
-
-    def _leaf(self, path: str, matrix: Array, shape: tuple[int, ...]) -> Array:
-        """The inverse of `_matrix`."""
-        order, _ = self._order(path, len(shape))
-        moved = matrix.reshape([shape[at] for at in order])
-        return moved.transpose(np.argsort(order))
-
-    def _order(self, path: str, axes: int) -> tuple[tuple[int, ...], int]:
-        if path in self.graph.turned:  # a table, or one of positions
-            return (axes - 1, *range(axes - 1)), 1
-        return self._layouts.orders.get(path, (tuple(range(axes)), 1))
+    def layout(self, path: str, axes: int) -> tuple[tuple[int, ...], int]:
+        """See `Reading`."""
+        known = {} if path in self.graph.turned else self._layouts.orders
+        return known.get(path, super().layout(path, axes))
 
 
 def _computed(equation: Any, given: list[Any], place: Place) -> list[Any]:

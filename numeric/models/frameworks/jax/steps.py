@@ -122,10 +122,10 @@ def _of_jax(made: Any) -> Optimizer:
     """One of JAX's own, whose states have the parameters, as one that returns updates."""
     start, step, parameters = made
 
-    def update(slopes: Parameters, state: Any, own: Parameters) -> tuple[Parameters, Any]:
-        count, inner = state
-        inner = step(count, slopes, inner)
-        new = parameters(inner)
-        return {path: new[path] - own[path] for path in own}, (count + 1, inner)
+    def update(slopes: Parameters, state: Any, own: Any = None) -> tuple[Parameters, Any]:
+        count, before = state
+        after = step(count, slopes, before)
+        old, new = parameters(before), parameters(after)
+        return {path: new[path] - old[path] for path in new}, (count + 1, after)
 
     return Optimizer(lambda own: (0, start(own)), update)

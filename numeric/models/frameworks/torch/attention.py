@@ -195,10 +195,6 @@ def dropped(tracer: Tracer, u: Any, p: float = 0.5, training: bool = True, **_: 
     return tracer.dropped(u, p)
 
 
-def _transposed(tracer: Tracer, u: Any, dim0: int, dim1: int) -> Any:
-    return transposed(tracer, u, dim0, dim1)
-
-
 def _permuted(tracer: Tracer, u: Any, *dims: Any) -> Any:
     return permuted(tracer, u, dims[0] if isinstance(dims[0], tuple | list) else dims)
 
@@ -283,7 +279,7 @@ _KNOWN: dict[str, Callable[..., Any]] = {
     "where": _where,
     "softmax": _softmax,
     "dropout": dropped,
-    **dict.fromkeys(("transpose", "swapaxes"), _transposed),
+    **dict.fromkeys(("transpose", "swapaxes"), transposed),
     "permute": _permuted,
     **dict.fromkeys(("view", "reshape"), _reshaped),
     "flatten": _flattened,

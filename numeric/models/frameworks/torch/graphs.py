@@ -372,12 +372,8 @@ def _is_kept(node: fx.Node, module: nn.Module, values: Mapping[fx.Node, Any]) ->
         return True
     if node.op == "call_module":
         kind = type(module.get_submodule(str(node.target))).__name__
-        return (
-            kind in {"Identity", "Flatten"}
-            or kind.endswith("Pad1d")
-            or kind.endswith("Pad2d")
-            or kind.startswith("Dropout")
-        )
+        is_pad = kind.endswith(("Pad1d", "Pad2d"))
+        return kind in {"Identity", "Flatten"} or is_pad or kind.startswith("Dropout")
     name = name_of(node)
     if name == "getitem":
         return bool(values[node].ndim > 2)

@@ -59,17 +59,12 @@ class SelfAttention(nn.MultiheadAttention):
             raise UnreadableError("MultiheadAttention of tokens first: give it batch_first=True")
         if key_padding_mask is not None or self.bias_k is not None or self.add_zero_attn:
             raise UnreadableError("MultiheadAttention with a padding mask or added keys")
-        packed = functional.linear(query, self.in_proj_weight, self.in_proj_bias)
+        packed = functional.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
         sizes = self.num_heads, self.head_dim
-        q, k, v = (each.unflatten(-1, sizes).transpose(1, 2) for each in _thirds(packed))
+        q, k, v = (packed[at].unflatten(-1, sizes).transpose(1, 2) for at in range(3))
         mask = None if attn_mask is None else _added(attn_mask)
         found = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.out_proj(found.transpose(1, 2).flatten(2)), None
-
-
-def _thirds(packed: Any) -> tuple[Any, Any, Any]:
-    parts = packed.chunk(3, -1)
-    return parts[0], parts[1], parts[2]
 
 
 def _added(mask: torch.Tensor) -> torch.Tensor:

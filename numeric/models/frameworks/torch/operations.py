@@ -93,8 +93,7 @@ def _argument(tracer: Tracer, node: fx.Node, is_first: bool) -> Value:
 def _only(returned: Any) -> Value:
     """The value that forward returns, if it is one."""
     if isinstance(returned, tuple | list | dict):
-        told = "several outputs"
-        raise UnreadableError(told)
+        raise UnreadableError("several outputs")
     if isinstance(returned, Beside):
         raise UnreadableError("several heads side by side: return them as a tuple, and choose one")
     if not isinstance(returned, Neurons):
@@ -184,13 +183,8 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
         return _prelu(tracer, u, own["weight"])
     if fault := _why_not(module):
         raise UnreadModuleError(fault)
-    return tracer.apply(*_scalar(module, u))
-
-
-def _scalar(module: nn.Module, u: Value) -> tuple[Any, ...]:
-    """The function of a module of one number, and what `Tracer.apply` gives it."""
     function, options = _SCALARS[type(module)]
-    return function, u, *(getattr(module, name) for name in options)
+    return tracer.apply(function, u, *(getattr(module, name) for name in options))
 
 
 def _why_not(module: nn.Module) -> str | None:
@@ -199,7 +193,7 @@ def _why_not(module: nn.Module) -> str | None:
         return "a softmax is no function of one neuron"
     kind = type(module).__name__
     told = next((why for start, why in _REASONS.items() if kind.startswith(start)), None)
-    if told is not None and isinstance(module, nn.Module):
+    if told is not None:
         return f"no layer here is a {kind}: {told}"
     return None if type(module) in _SCALARS else f"no layer here is a {type(module).__name__}"
 
@@ -272,13 +266,8 @@ def _over_places(tracer: Tracer, A: Parameter, u: Neurons) -> Value:
         )
     weights = float(A.scale) * A.value
     rows = tuple(tuple((int(p), float(row[p])) for p in np.flatnonzero(row)) for row in weights)
-    return replace(
-        tracer.pooled(replace(u, form=""), lambda at: _mixing(rows, at), 1), form="turned"
-    )
-
-
-def _mixing(rows: tuple[Any, ...], shape: tuple[int, ...]) -> Taps:
-    return Taps((rows,), shape, (len(rows),))
+    made = tracer.pooled(replace(u, form=""), lambda at: Taps((rows,), at, (len(rows),)), 1)
+    return replace(made, form="turned")
 
 
 def _addmm(
@@ -532,8 +521,11 @@ def _layer_norm(
     kind: str = "layer",
 ) -> Value:
     over = _over_positions(tracer, u, normalized_shape)
-    gains = {each.path: each.value for each in (weight, bias) if each is not None}
-    return tracer.norm(u, kind, eps, gains, over=over)
+    return tracer.norm(u, kind, eps, _gains(weight, bias), over=over)
+
+
+def _gains(*given: Parameter | None) -> dict[str, Any]:
+    return {each.path: each.value for each in given if each is not None}
 
 
 def _over_positions(tracer: Tracer, u: Value, normalized: Any) -> bool:
@@ -563,8 +555,7 @@ def _group_norm(
         raise UnreadableError("GroupNorm of positions: it takes channels as the first axis")
     if isinstance(u, Neurons) and tracer.graph.widths[u.node] == num_groups:
         raise UnreadableError("GroupNorm with one neuron in each group: theory is for many")
-    gains = {each.path: each.value for each in (weight, bias) if each is not None}
-    return tracer.norm(u, "layer", eps, gains, num_groups, over=over)
+    return tracer.norm(u, "layer", eps, _gains(weight, bias), num_groups, over=over)
 
 
 def _batch_norm(
@@ -590,7 +581,7 @@ def _rms_norm(
 
 
 def _prelu(tracer: Tracer, u: Value, weight: Parameter) -> Value:
-    return tracer.apply(functions.leaky_relu, u, tracer.held(weight))
+    return tracer.apply(functions.relu, u, tracer.held(weight))
 
 
 def _flat(tracer: Tracer, u: Value, start_dim: int = 0, end_dim: int = -1) -> Value:

@@ -19,7 +19,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ....arrays import Array
 from ...graph import Graph, Inputs, Rows
-from ...laws import Law
 from ...outputs import chosen
 from ...tracing import Neurons, Tracer, UnreadableError, refused
 from ..base import Reading
@@ -121,7 +120,6 @@ class TorchReading(Reading):
             if isinstance(module, _BatchNorm) and module.running_mean is None:
                 self._traced.set_submodule(path, _OfBatches(module, self.graph.batch))
         self._parts: dict[tuple[int, tuple[int, ...]], fx.GraphModule] = {}
-        self._laws: Mapping[str, Law] = {}
         self._given = None if make else self._values()
         self._check_values(output, inputs)
         if make:
@@ -165,11 +163,6 @@ class TorchReading(Reading):
             for path, several in found.items():
                 several.append(self._parameter(path).detach().clone())
         return {path: torch.stack(several) for path, several in found.items()}
-
-    def values(self, made: Any) -> Mapping[str, Array]:
-        """See `Reading`."""
-        own = {path: self._matrix(path, each.detach().numpy(), 1) for path, each in made.items()}
-        return self.graph.with_parts(own)
 
     @_one_thread()
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
@@ -249,11 +242,6 @@ class TorchReading(Reading):
         pairs = zip(found, places[1:], strict=True)
         return tuple(_some(u, place) if isinstance(place, Rows) else u for u, place in pairs)
 
-    def settle(self, laws: Mapping[str, Law]) -> None:
-        """See `Reading`: where reset_parameters has other laws than the model's."""
-        self._laws = laws
-        self.how = "drawn by the laws read off its matrices"
-
     def _check_values(self, output: str | None, inputs: Array | None) -> None:
         """Raise InputError if the module gives other values than its graph, and note the
         parameters that its gradients do not reach.
@@ -310,17 +298,8 @@ class TorchReading(Reading):
             self.graph.remarks.append(f"{told}initialization are taken in all")
 
     def _values(self) -> dict[str, Array]:
-        own = {path: self._parameter(path).detach().numpy() for path in self._paths}
-        return {path: self._matrix(path, value.copy()) for path, value in own.items()}
-
-    def _matrix(self, path: str, values: Any, leading: int = 0) -> Any:
-        """A filter (out, in, *size) behind so many axes as a matrix (out, in), its columns side by
-        side."""
-        if path in self.graph.turned:
-            *_, rows, columns = values.shape
-            return values.reshape(*values.shape[:leading], rows, columns).swapaxes(-1, -2)
-        flat = values.ndim > leading + 1
-        return values.reshape(*values.shape[: leading + 1], -1) if flat else values
+        own = {path: self._parameter(path).detach().numpy().copy() for path in self._paths}
+        return {path: self.matrix(path, value) for path, value in own.items()}
 
     def _parameter(self, path: str) -> Any:
         return self._model.get_parameter(path)
@@ -333,18 +312,14 @@ class TorchReading(Reading):
                 for path, parameter in self._model.named_parameters():
                     parameter.copy_(fresh[path])
                 return
-            if not self._laws:
+            if not self.laws:
                 for module in self._model.modules():
                     if hasattr(module, "reset_parameters"):
                         module.reset_parameters()
                 return
-            random = np.random.default_rng(seed)
-            for path, law in self._laws.items():
-                parameter = self._parameter(path)
-                shape = self._matrix(path, parameter).shape
-                values = torch.from_numpy(law.draw(tuple(shape), random))
-                values = values.T if path in self.graph.turned else values
-                parameter.copy_(values.reshape(parameter.shape))
+            leaves = {path: self._parameter(path).detach() for path in self.laws}
+            for path, values in self.by_laws(seed, leaves):
+                leaves[path].copy_(torch.from_numpy(np.ascontiguousarray(values)))
 
 
 def _settled(model: nn.Module) -> nn.Module:
@@ -411,7 +386,7 @@ def _read(
         told += next((way for part, way in _TRACED.items() if part in told), "")
         raise refused(model, [(_place(error), f"torch.fx cannot trace it: {told}")]) from error
     tracer, faults, unread = Tracer(), list[tuple[str, str]](), set[int]()
-    tracer.rows_of_inputs, tracer.given = True, shape
+    tracer.given = shape
 
     def otherwise(node: fx.Node, args: tuple[Any, ...], why: UnreadableError) -> Neurons:
         above = [tracer.graph.between(-1, e.node) for e in args if isinstance(e, Neurons)]
