@@ -402,12 +402,10 @@ class _Reduction:
         return multiply_all([scale, more, total], 0)
 
     def _mean_of(self, of: Local) -> Expansion:
-        """⟨f⟩."""
         return {} if of.labels and not of.factors else self._mean(of)
 
 
 def _kernel(a: int, b: int) -> Tensor:
-    """K of two samples."""
     return tensor((Z, Z), 0, ((0, 1),), (a, b))
 
 

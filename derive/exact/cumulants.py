@@ -360,7 +360,6 @@ def _neurons(pairing: Blocks) -> tuple[int, ...]:
 def _placed(
     fields: Sequence[AnyField], neurons: Sequence[int], samples: Sequence[int]
 ) -> tuple[Placed, ...]:
-    """Each field with the neural indices and samples of its nodes."""
     return tuple(
         Placed(field, tuple(neurons[s] for s in slots), tuple(samples[s] for s in slots))
         for field, slots in zip(fields, slots_of(fields), strict=True)

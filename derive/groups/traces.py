@@ -18,7 +18,7 @@ Aᴰ = J Aᵀ Jᵀ.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import chain, groupby, permutations, product
 from math import factorial
@@ -459,22 +459,18 @@ def _canonical(word: _Word) -> _Word:
     return min(turned, key=lambda each: (sum(x.transposed != x.conjugated for x in each), each))
 
 
-def _pairings(factors: Sequence[_Letter], law: str) -> tuple[int, Iterator[Pairing]]:
-    """The pairings of an average, of U's factors with the conjugated ones, and their number."""
-    if law != "U":
-        return double_factorial_pairings(len(factors)), iter(pair_partitions(len(factors)))
-    sides = [[i for i, each in enumerate(factors) if each.conjugated == bar] for bar in (0, 1)]
-    if len(sides[0]) != len(sides[1]):
-        return 0, iter(())
-    bars = permutations(sides[1])
-    return factorial(len(sides[0])), (tuple(map(ordered, sides[0], order)) for order in bars)
-
-
 def _options(factors: Sequence[_Letter], law: str) -> list[list[int]]:
-    """The pairings of an average, as the partner of each factor."""
-    if len(factors) % 2:
+    """The pairings of an average, of U's factors with the conjugated ones, as the partner of
+    each."""
+    plain, bars = ([i for i, f in enumerate(factors) if f.conjugated == bar] for bar in (0, 1))
+    if len(factors) % 2 or (law == "U" and len(plain) != len(bars)):
         return []
-    number, pairings = _pairings(factors, law)
+    pairings: Iterable[Pairing]
+    if law == "U":
+        number = factorial(len(bars))
+        pairings = (tuple(map(ordered, plain, order)) for order in permutations(bars))
+    else:
+        number, pairings = double_factorial_pairings(len(factors)), pair_partitions(len(factors))
     ways = number if law == "Ginibre" else number**2
     if ways > LIMIT:
         got = f"{len(factors)} random factors"
@@ -483,7 +479,6 @@ def _options(factors: Sequence[_Letter], law: str) -> list[list[int]]:
 
 
 def _partners(pairing: Pairing) -> list[int]:
-    """The partner of each factor."""
     partners = [0] * (2 * len(pairing))
     for a, b in pairing:
         partners[a], partners[b] = b, a

@@ -62,17 +62,13 @@ class Exponentials:
         return total
 
 
-def closed(history: History, rates: Sequence[int | None], count: int) -> Exponentials:
+@cache
+def closed(history: History, rates: tuple[int | None, ...], count: int) -> Exponentials:
     """The history's function of the step, with one rate for all labels that are alike.
 
     Arguments:
         rates: of each label, which of `count` it has, from 0, or None for 1, of what stays.
     """
-    return _closed(history, tuple(rates), count)
-
-
-@cache
-def _closed(history: History, rates: tuple[int | None, ...], count: int) -> Exponentials:
     field = _field(count)
     found = Exponentials({})
     for (powers, p), coefficient in _solved(history, rates, count).items():

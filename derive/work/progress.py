@@ -194,7 +194,6 @@ _local = threading.local()
 
 
 def _works() -> _Works:
-    """Of this thread."""
     if not hasattr(_local, "works"):
         _local.works = _Works()
     works: _Works = _local.works

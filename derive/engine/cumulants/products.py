@@ -68,7 +68,6 @@ class _Given(NamedTuple):
 def _equation(
     stage: Stage, field: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]
 ) -> tuple[Expandable, ...]:
-    """The field's equation, product by product."""
     if isinstance(field, Field):
         return lines(stage, field, slots, samples)
     if stage not in _GIVEN:
