@@ -113,9 +113,10 @@ def symbols_of(fields: Iterable[AnyField]) -> set[str]:
     found: set[str] = set()
     for field in fields:
         if isinstance(field, Equation):
-            atoms = (atom for line in field.lines for atom, _ in line.term.parameters)
+            atoms = (atom for term in field.terms for atom, _ in term.parameters)
             found |= {parameter.name for parameter in of_kind(atoms, Parameter)}
-            found |= symbols_of(placed.field for line in field.lines for placed in line.term.fields)
+            below = {placed.field for term in field.terms for placed in term.fields}
+            found |= symbols_of(below - {field})
     return found
 
 
