@@ -313,7 +313,7 @@ class Directions(Matrix):
     def _expansion(self, coset: Any, order: int, equal_widths: bool) -> Expansion:
         """A as a series in 1/n."""
         return {
-            (UNIT if equal_widths else power(R_IN, -j), j): value
+            (UNIT if equal_widths else power(R_IN, -j), j): Fraction(value)
             for j, value in angular(coset).series(order).items()
         }
 

@@ -153,7 +153,7 @@ def value_at(pi: Blocks, sigma: Blocks, n: int, group: str) -> fmpq:
 def coefficients(pi: Blocks, sigma: Blocks, order: int, group: str) -> tuple[int, ...]:
     """Integers c_0 … c_order with W(π,σ) = Σ_j c_j n^{−j} + O(n^{−order−1})."""
     series = function(pi, sigma, group).series(order)
-    return tuple(int(series.get(j, 0)) for j in range(order + 1))
+    return tuple(series.get(j, 0) for j in range(order + 1))
 
 
 def _inverse(blocks: int) -> RationalFunction:

@@ -30,6 +30,7 @@ from flint import fmpq, fmpz_poly
 from numpy.typing import NDArray
 
 from ..arithmetic import powerseries
+from ..arithmetic.polynomials import gathered
 from ..arithmetic.rational import RationalFunction, as_sympy, written
 from ..errors import InputError, as_integer, as_sequence, did_you_mean
 from ..work.caches import cache
@@ -271,7 +272,7 @@ def _polynomial(expr: sympy.Expr, laws: Mapping[str, str]) -> _Terms:
         words, size = _letters(expr.arg, laws), expr.arg.shape[0]
         return {(word,) if word else (): x if word else x * size for word, x in words.items()}
     if isinstance(expr, sympy.Add):
-        return _sum(_polynomial(term, laws) for term in expr.args)
+        return gathered(item for x in expr.args for item in _polynomial(x, laws).items())
     if isinstance(expr, sympy.Mul):
         return reduce(_product, (_polynomial(factor, laws) for factor in expr.args))
     if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and expr.exp > 0:
@@ -281,19 +282,11 @@ def _polynomial(expr: sympy.Expr, laws: Mapping[str, str]) -> _Terms:
     return {(): expr}
 
 
-def _sum(parts: Iterable[Mapping[_Tuple, sympy.Expr]]) -> dict[_Tuple, sympy.Expr]:
-    found: dict[_Tuple, sympy.Expr] = {}
-    for part in parts:
-        for key, value in part.items():
-            found[key] = found.get(key, 0) + value
-    return found
-
-
 def _product(
     one: Mapping[_Tuple, sympy.Expr], other: Mapping[_Tuple, sympy.Expr]
 ) -> dict[_Tuple, sympy.Expr]:
     terms = product(one.items(), other.items())
-    return _sum({cast(_Tuple, a + b): x * y} for (a, x), (b, y) in terms)
+    return gathered((cast(_Tuple, a + b), x * y) for (a, x), (b, y) in terms)
 
 
 def _letters(word: sympy.MatrixExpr, laws: Mapping[str, str]) -> dict[_Word, sympy.Expr]:
@@ -307,7 +300,7 @@ def _letters(word: sympy.MatrixExpr, laws: Mapping[str, str]) -> dict[_Word, sym
     if isinstance(word, sympy.Identity):
         return {(): sympy.Integer(1)}
     if isinstance(word, sympy.MatAdd):
-        return _sum(_letters(term, laws) for term in word.args)
+        return gathered(item for x in word.args for item in _letters(x, laws).items())
     if isinstance(word, sympy.MatMul):
         return reduce(_product, (_letters(factor, laws) for factor in word.args))
     if isinstance(word, sympy.Inverse):
