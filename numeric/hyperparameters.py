@@ -115,7 +115,8 @@ def symbols_of(fields: Iterable[AnyField]) -> set[str]:
         if isinstance(field, Equation):
             atoms = (atom for term in field.terms for atom, _ in term.parameters)
             found |= {parameter.name for parameter in of_kind(atoms, Parameter)}
-            found |= symbols_of(placed.field for term in field.terms for placed in term.fields)
+            below = {placed.field for term in field.terms for placed in term.fields}
+            found |= symbols_of(below - {field})
     return found
 
 

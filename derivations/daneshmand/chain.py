@@ -23,7 +23,8 @@ from derivations.claims import Sampling, Verdict, both, claim, close, equal, mis
 from derivations.daneshmand import ensembles, large_width, moments
 from derivations.pictures.panels import panel_grid
 from derive import batchnorm
-from derive.batchnorm import chain, d, n, series
+from derive.batchnorm import d, n, series
+from derive.batchnorm.chain import norm_moment, stationary
 from derive.weights import Gaussian
 from numeric import compare
 from numeric.tables import layout
@@ -296,7 +297,7 @@ def next_gap() -> Verdict:
     """The relative correction of $\\mathbb EV^2$ is
     $\\frac{n^2(7n^3+14n^2-12n-32)}{4(n+1)(n+4)(3n^2+6n+4)\\,d}$. Checked where the chain is a
     single number, n = 2, by its own power series; and $\\mathbb EV^4$ two ways, for all n."""
-    _, correction = chain.norm_moment(2)
+    _, correction = norm_moment(2)
     y, e = sympy.symbols("y e", positive=True)
     upper, lower = sympy.sqrt((1 + y) / 2), sympy.sqrt((1 - y) / 2)
     square = sympy.series(((upper - lower) / (upper + lower)) ** 2, y, 0, 6).removeO()
@@ -305,13 +306,13 @@ def next_gap() -> Verdict:
     )
     mean = square.coeff(y, 2) * second + square.coeff(y, 4) * fourth
     balance = sympy.series(sympy.simplify(second - e - (1 - e) * mean), e, 0, 3).removeO()
-    found = chain.stationary()
+    found = stationary()
     direct = series.FIELD.to_sympy(found[2, 2][3] / found[2, 2][2])
     top = n**2 * (7 * n**3 + 14 * n**2 - 12 * n - 32)
     return both(
         equal(correction, top / (4 * (n + 1) * (n + 4) * (3 * n**2 + 6 * n + 4))),
         equal(balance, 0, "n = 2: V = y/√2, y' stationary through 1/d²"),
-        equal(chain.norm_moment(4)[1], direct, "E V⁴: Edgeworth, and as it was solved for"),
+        equal(norm_moment(4)[1], direct, "E V⁴: Edgeworth, and as it was solved for"),
     )
 
 

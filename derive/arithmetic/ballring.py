@@ -7,9 +7,11 @@ from; where that would decide something with fewer than half of the digits, it r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
+from operator import add
 from typing import Any, TypeAlias
 
 import mpmath
@@ -17,6 +19,7 @@ import sympy
 from flint import arb, ctx, fmpq
 
 from .balls import exactly, to_mpf
+from .polynomials import gathered
 
 Powers: TypeAlias = tuple[sympy.Rational, ...]
 
@@ -35,11 +38,7 @@ class Polynomial:
     terms: Mapping[Powers, arb]
 
     def __add__(self, other: Polynomial) -> Polynomial:
-        terms = dict(self.terms)
-        with ctx.workprec(BITS):
-            for powers, value in other.terms.items():
-                terms[powers] = terms[powers] + value if powers in terms else value
-            return _sure(terms)
+        return _sum([*self.terms.items(), *other.terms.items()])
 
     def __neg__(self) -> Polynomial:
         with ctx.workprec(BITS):
@@ -50,20 +49,20 @@ class Polynomial:
 
     def __mul__(self, other: Polynomial | int) -> Polynomial:
         if isinstance(other, int):
-            with ctx.workprec(BITS):
-                return _sure({powers: value * other for powers, value in self.terms.items()})
-        terms: dict[Powers, arb] = {}
-        with ctx.workprec(BITS):
-            for a, x in self.terms.items():
-                for b, y in other.terms.items():
-                    powers = tuple(p + q for p, q in zip(a, b, strict=True))
-                    terms[powers] = terms[powers] + x * y if powers in terms else x * y
-            return _sure(terms)
+            return _sum((powers, value * other) for powers, value in self.terms.items())
+        pairs = product(self.terms.items(), other.terms.items())
+        return _sum((tuple(map(add, a, b)), x * y) for (a, x), (b, y) in pairs)
 
     __rmul__ = __mul__
 
     def __bool__(self) -> bool:
         return bool(self.terms)
+
+
+def _sum(terms: Iterable[tuple[Powers, arb]]) -> Polynomial:
+    """The sum of terms, which are made as they are added, at the precision of all."""
+    with ctx.workprec(BITS):
+        return _sure(gathered(terms))
 
 
 def _sure(terms: Mapping[Powers, arb]) -> Polynomial:

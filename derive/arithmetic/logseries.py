@@ -26,6 +26,7 @@ from sympy.functions.combinatorial.numbers import stirling
 from ..errors import InputError
 from ..symbols import ell
 from ..work.caches import cache
+from .polynomials import gathered
 from .rings import Element, Ring
 
 Key: TypeAlias = tuple[Any, int]
@@ -69,11 +70,8 @@ class LogSeries:
         return cls(ring, {} if ring.is_zero(value) else {(exponent, log): value})
 
     def __add__(self, other: LogSeries) -> LogSeries:
-        order = least(self.order, other.order)
-        terms = dict(self.terms)
-        for key, value in other.terms.items():
-            terms[key] = terms[key] + value if key in terms else value
-        return _made(self.ring, terms, order)
+        terms = gathered([*self.terms.items(), *other.terms.items()])
+        return _made(self.ring, terms, least(self.order, other.order))
 
     def __neg__(self) -> LogSeries:
         return LogSeries(self.ring, {key: -value for key, value in self.terms.items()}, self.order)
@@ -86,13 +84,13 @@ class LogSeries:
         if self.is_zero or other.is_zero:
             return LogSeries(self.ring, {})
         end = size(order)
-        terms: dict[Key, Element] = {}
-        for (a, i), x in self.terms.items():
-            for (b, j), y in other.terms.items():
-                if size(a) + size(b) < end:
-                    key = (plus(a, b), i + j)
-                    terms[key] = terms[key] + x * y if key in terms else x * y
-        return _made(self.ring, terms, order)
+        products = (
+            ((plus(a, b), i + j), x * y)
+            for (a, i), x in self.terms.items()
+            for (b, j), y in other.terms.items()
+            if size(a) + size(b) < end
+        )
+        return _made(self.ring, gathered(products), order)
 
     def scaled(self, value: Element) -> LogSeries:
         """value · self."""

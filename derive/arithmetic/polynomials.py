@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Atom = Hashable
 Monomial = frozenset[tuple[Atom, int]]
 Expansion = dict[tuple[Monomial, int], Fraction]
 
 T = TypeVar("T")
+Key = TypeVar("Key", bound=Hashable)
 
 UNIT: Monomial = frozenset()
 
@@ -47,6 +48,14 @@ def _raise(powers: dict[Atom, int], by: Monomial) -> None:
         powers[atom] = powers.get(atom, 0) + exponent
         if not powers[atom]:
             del powers[atom]
+
+
+def gathered(items: Iterable[tuple[Key, Any]]) -> dict[Key, Any]:
+    """The sum of the values of each key."""
+    found: dict[Key, Any] = {}
+    for key, value in items:
+        found[key] = found[key] + value if key in found else value
+    return found
 
 
 def of_kind(atoms: Iterable[object], kind: type[T]) -> Iterator[T]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cmp_to_key
 from math import prod
 from typing import NamedTuple
@@ -15,7 +14,6 @@ from flint import fmpq, fmpz_poly
 
 from ..errors import InputError
 from ..work.caches import cache
-from . import powerseries
 
 
 def linear_product(exponents: Mapping[int, int]) -> fmpz_poly:
@@ -81,15 +79,13 @@ class RationalFunction:
             )
         return fmpq(lowest.numerator(n), bottom)
 
-    def series(self, order: int) -> dict[int, Fraction]:
-        """The coefficients of n^{−j}, other than 0, through `order`."""
-        above, below = (
-            [Fraction(int(c)) for c in reversed(part.coeffs())]
-            for part in (self.numerator, linear_product(self.poles))
-        )
-        first = len(below) - len(above)
-        found = enumerate(powerseries.quotient(above, below, order + 1 - first), start=first)
-        return {j: value for j, value in found if value}
+    def series(self, order: int) -> dict[int, int]:
+        """The coefficients of n^{−j}, other than 0, through `order`: the polynomial part of n^order
+        times the function has them."""
+        most = max(order, 0)
+        whole = self.numerator.left_shift(most) // linear_product(self.poles)
+        found = {most - i: int(value) for i, value in enumerate(whole.coeffs()) if value}
+        return {j: found[j] for j in sorted(found) if j <= order}
 
     def expr(self, n: sympy.Expr) -> sympy.Expr:
         """Reduced and factored over the integers, as a sympy expression in n."""

@@ -192,7 +192,6 @@ def _mean(of: Local) -> Expansion:
 
 
 def _theta(each: Tangent) -> Expansion:
-    """Θ."""
     return {(monomial([tensor((H,), 0, ((0, 1),), each.samples)]), 0): Fraction(1)}
 
 

@@ -404,7 +404,6 @@ def _orders(count: int, most: int) -> tuple[tuple[Pair, ...], ...]:
 
 
 def _squared(pair: Contraction) -> tuple[Pair, ...]:
-    """σσ of the samples of two ξ."""
     return tuple(sorted((sample, 0) for _, sample in pair))
 
 

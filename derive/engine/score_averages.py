@@ -181,7 +181,6 @@ def _check(
 
 
 def _addends(stage: Stage, equation: Equation) -> Iterator[_Addend]:
-    """The terms of an equation."""
     widths = dict(stage.ratios)
     for term in equation.right:
         numbers, factors = term.parameters, term.factors
@@ -209,7 +208,6 @@ def _addends(stage: Stage, equation: Equation) -> Iterator[_Addend]:
 
 
 def _kernels(made: list[tuple[Equation, list[_Addend]]], samples: tuple[int, ...]) -> Expansion:
-    """K of two variables."""
     (one, first), (other, second) = made
     found: Expansion = {}
     if one is other and one.bias:

@@ -44,7 +44,7 @@ from ..gaussian.brackets import Bracket, normal_form
 from ..groups.pairings import joined
 from ..weights import WeightEnsemble
 from ..work.caches import cache
-from .exchangeable import TEST, Labels, Local, Moment, Pair, Tangent, mean
+from .exchangeable import TEST, Labels, Local, Moment, Pair, Samples, Tangent, mean
 from .neurons import first_order, leading, moment
 from .norms import norm_of
 from .skips import gamma_of, is_skip
@@ -286,23 +286,20 @@ class _Reduction:
             scale, of = (constant(1), of) if kind == "Own" else self._as_labels(of)
             if kind == "One" and len(of.labels) == 1:  # E z = 0
                 return {}
-            own = not of.factors and of.tested is None and len(of.labels) == MEMBERS[kind][1]
-            known = member_of(kind, samples, of.labels) if own else atom._replace(content=(of,))
-            return multiply(scale, _alone(known), 0)
-        if kind == "kappa":
-            return self._by_parts(atom, (2, 2), lambda _, labels, of: _kappa(labels, of))
+            return multiply(scale, _value(atom._replace(content=(of,))), 0)
         if kind == "Grown":
             degrees = atom.places.count(0) % 2, atom.places.count(1) % 2  # that signs ask for
             return self._by_parts(atom, degrees, partial(_branch, atom))
         if kind == "Together":  # g's average alone
             together = atom._replace(content=(Local(), of))
             return multiply(self._mean_of(atom.content[0]), _alone(together), 0)
+        ends, degrees = (samples, samples), (2, 2)  # without H in "kappa"
         if kind == "Across":  # H_ij is H_ji with its samples exchanged
-            ends = samples[::-1], samples
-            return self._by_parts(atom, (1, 1), lambda at, own, of: _across(ends[at], own, of))
-        a, b, c, d = samples
-        squares = (b, a, d, c), (a, b, c, d)
-        return self._by_parts(atom, (0, 0), lambda at, _, of: _square(squares[at], of))
+            ends, degrees = (samples[::-1], samples), (1, 1)
+        if kind == "Square":
+            a, b, c, d = samples
+            ends, degrees = ((b, a, d, c), samples), (0, 0)
+        return self._by_parts(atom, degrees, partial(_beside, kind, ends))
 
     def _mean(self, of: Local) -> Expansion:
         """⟨:z_S: F⟩ = Π K f ⟨∂ … F⟩ by parts, F being a function of y = f z."""
@@ -402,12 +399,10 @@ class _Reduction:
         return multiply_all([scale, more, total], 0)
 
     def _mean_of(self, of: Local) -> Expansion:
-        """⟨f⟩."""
         return {} if of.labels and not of.factors else self._mean(of)
 
 
 def _kernel(a: int, b: int) -> Tensor:
-    """K of two samples."""
     return tensor((Z, Z), 0, ((0, 1),), (a, b))
 
 
@@ -415,24 +410,19 @@ def _alone(atom: object) -> Expansion:
     return {(monomial([atom]), 0): Fraction(1)}
 
 
-def _kappa(labels: Labels, of: Local) -> Expansion:
-    """Two(:z_a z_b:, f)."""
-    if len(of.labels) == 2:
-        return _alone(member_of("kappa", labels, of.labels))
-    return _alone(Moment("kappa", (Local(tuple(sorted(labels))), of)))
+def _value(atom: Moment) -> Expansion:
+    """A functional of the last of its content; as a tensor where that is a member's."""
+    of = atom.content[-1]
+    if of.factors or of.tested is not None or len(of.labels) != MEMBERS[atom.kind][1]:
+        return _alone(atom)
+    return _alone(member_of(atom.kind, subscripts(atom), of.labels))
 
 
-def _across(samples: Labels, at: Labels, of: Local) -> Expansion:
-    """n E H_ij z_i f(z_j)."""
-    if of.labels:
-        return _alone(member_of("Across", (*at, *samples), of.labels))
-    return _alone(Moment("Across", (Local(at), of), samples))
-
-
-def _square(samples: tuple[int, int, int, int], of: Local) -> Expansion:
-    """n E H_ij H_ij f(z_j)."""
-    known = member_of("Square", samples) if of.is_one else None
-    return _alone(known or Moment("Square", (Local(), of), samples))
+def _beside(
+    kind: str, ends: tuple[Samples, Samples], at: int, labels: Labels, of: Local
+) -> Expansion:
+    """A functional of :z: of these labels and f, H's samples by the place where f stands."""
+    return _value(Moment(kind, (Local(tuple(sorted(labels))), of), ends[at]))
 
 
 def _branch(atom: Moment, at: int, labels: Labels, of: Local) -> Expansion:
@@ -445,10 +435,7 @@ def _branch(atom: Moment, at: int, labels: Labels, of: Local) -> Expansion:
             if inside == [atom.places[k] == at for k in order]:
                 found.append((kind, (*labels, *(atom.samples[k] for k in order))))
     kind, samples = min(found)
-    name, block = BRANCHES[kind]
-    if of.factors or of.tested is not None or len(of.labels) != MEMBERS[kind][1]:
-        return _alone(Moment(kind, (of,), samples))
-    return _alone(member_of(kind, samples, of.labels))
+    return _value(Moment(kind, (of,), samples))
 
 
 def functional_in(atom: object) -> tuple[str, Local] | None:

@@ -373,10 +373,9 @@ def add_name(found: dict[str, Name], name: Name) -> bool:
 
 
 def in_order(found: Mapping[str, Name]) -> tuple[Name, ...]:
-    """Tensors by their labels: the literature's first, others by length."""
+    """Tensors by their labels: the literature's first."""
     known = [name for label, name in NAMES.items() if label in found]
-    others = sorted(found.keys() - NAMES.keys(), key=lambda label: (len(label), label))
-    return (*known, *(found[label] for label in others))
+    return (*known, *(found[label] for label in sorted(found.keys() - NAMES.keys())))
 
 
 def pairing_classes(fields: Sequence[AnyField], group: str = "O") -> tuple[Blocks, ...]:

@@ -7,6 +7,7 @@ smaller ones of the stage before.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -164,18 +165,6 @@ class Part:
         return any(self.stage.derivative(*each) == 0 for each in derivatives)
 
 
-class _Reads:
-    """The positions that attention reads at a node: labels of its sample by their numbers."""
-
-    def __init__(self, sample: int, first: int) -> None:
-        self._sample, self._first, self._known = sample, first, dict[int, int]()
-
-    def label(self, read: int) -> int:
-        """The label of a position."""
-        place = self._known.setdefault(read, len(self._known))
-        return self._sample + POOLED * (self._first + place)
-
-
 @dataclass(eq=False)
 class Line:
     """One product of a field's equation, to be expanded in the stage's collective variables.
@@ -224,16 +213,18 @@ class Line:
             parameters = times(parameters, term.parameters)
             means += term.means
             sample, slot = self.samples[part.node], self.slots[part.node]
-            first, any_samples = 1 + _PLACES * slot, _any_samples(slot)
-            reads = _Reads(sample, first + _PLACES // 2)
+            first = 1 + _PLACES * slot
+            any_samples = count(SLOPES + slot, MOST_POINTS)  # that a function of all is bent by
+            positions = count(sample + POOLED * (first + _PLACES // 2), POOLED)
+            reads = defaultdict[int, int](positions.__next__)  # those that attention reads
             moved: list[int] = []
             for each in term.factors:
                 if isinstance(each, Attended):
-                    at_reads = (sample, *map(reads.label, each.reads))
+                    at_reads = (sample, *map(reads.__getitem__, each.reads))
                     atoms.append(Weighting(self.stage.scores[each.scores], at_reads))
                 elif isinstance(each, Limit) and each.read:
                     scores = self.stage.scores[each.variable]
-                    atoms.append(score_limit(scores, sample, reads.label(each.read)))
+                    atoms.append(score_limit(scores, sample, reads[each.read]))
                 elif isinstance(each, Variable):
                     at = -1 - self.slots[part.node] if each.at == LEFT else number[each.at]
                     for edge in each.edges:
@@ -243,7 +234,7 @@ class Line:
                         own = next(any_samples)
                         moved.append(own)
                     own += POOLED * (first + at) if each.pooled else 0
-                    own = reads.label(each.read) if each.read else own
+                    own = reads[each.read] if each.read else own
                     copies.append((each.kind, at, own))
                 elif isinstance(each, Function):
                     kind = self.stage.argument_kinds[each.argument]
@@ -265,11 +256,6 @@ class Line:
             tuple(neurons),
             coefficient,
         )
-
-
-def _any_samples(slot: int) -> Iterator[int]:
-    """Labels of the samples that a function at this slot is differentiated by."""
-    return count(SLOPES + slot, MOST_POINTS)
 
 
 @cache
@@ -302,7 +288,7 @@ def _limit(stage: Stage, variable: int, sample: int, place: int = 1) -> Tensor:
     """K of the two variables whose product's mean this is."""
     mean = stage.means[variable]
     one, other = (each.kind for each in mean.factors)
-    sample += POOLED * place if mean.positions > 1 else 0
+    sample += POOLED * place * mean.is_pooled
     return kernel_of(one, other, (sample, sample))
 
 
@@ -378,7 +364,6 @@ def _lines(
 
 
 def _matrix(term: Product | None) -> int:
-    """The matrix of a product that has one."""
     assert term is not None
     assert term.weight is not None
     return term.weight[0]

@@ -33,7 +33,7 @@ from ..engine.tensors import Name, spell, tensor
 from ..errors import InputError, as_integer, as_sequence, instance
 from ..expressions import as_expression, as_width, parse_number
 from ..gaussian.brackets import Component
-from ..groups.pairings import Blocks, refining_partitions
+from ..groups.pairings import Blocks, refinements
 from ..groups.weingarten import MOST_PAIRS, class_size
 from ..groups.zonal import partitions, set_partition_count
 from ..network import Network, dense_network
@@ -344,10 +344,10 @@ def _coefficient_of(
     moments: Moments, fields: Sequence[AnyField], blocks: Blocks, labels: Sequence[int]
 ) -> Expansion:
     """The coefficient of δ_p: the cumulant at the indices of p, less those of what refines p."""
-    total = dict(joint_cumulant(moments, _placed(fields, _neurons(blocks), labels)))
-    for finer in refining_partitions(blocks) if 2 * len(blocks) < len(labels) else ():
-        if finer != blocks:
-            add(total, _coefficient_of(moments, fields, finer, labels), -1)
+    total: Expansion = {}
+    for finer, weight in refinements(blocks):
+        placed = _placed(fields, _neurons(finer), labels)
+        add(total, joint_cumulant(moments, placed), weight)
     return total
 
 
@@ -360,7 +360,6 @@ def _neurons(pairing: Blocks) -> tuple[int, ...]:
 def _placed(
     fields: Sequence[AnyField], neurons: Sequence[int], samples: Sequence[int]
 ) -> tuple[Placed, ...]:
-    """Each field with the neural indices and samples of its nodes."""
     return tuple(
         Placed(field, tuple(neurons[s] for s in slots), tuple(samples[s] for s in slots))
         for field, slots in zip(fields, slots_of(fields), strict=True)

@@ -258,14 +258,12 @@ class Forward:
 
 
 def _nodes(whole: Summand) -> frozenset[int]:
-    """The nodes at whose samples it has a variable of the stage before."""
     found = {node for _, node, *_ in whole.factors}
     found |= {node for placed in whole.fields for node in placed.samples}
     return frozenset(found.union(*(function.samples for function in _functions(whole))))
 
 
 def _functions(whole: Summand) -> list[Response]:
-    """Its functions of collective variables."""
     return [read(atom, response=lambda own: own) for atom in whole.atoms]
 
 

@@ -4,6 +4,16 @@
 
 Different rows are different neural indices. A *column* is what stands at a summed neuron j; columns
 that are equal can be exchanged, so that the q are counted by what their blocks hold.
+
+Averages behind a norm: the direction of z is uniform where rotations keep the law of z.
+
+Let s² be (1/n) Σ z_i², or (1/n) Σ (z_i − m)² with the mean m of the z_i. Then
+
+    E[Π z_i^{m_i} s^{-k}] = A E[q^{(M−k)/2}] ,    q = |z|²/n,  M = Σ m_i,
+
+with one A for every law of the length |z|. Independent standard normal z_i give A: their z_i − m
+are independent of m, with the covariance δ_ij − 1/n, and their length is independent of their
+direction. Derived here.
 """
 
 from __future__ import annotations
@@ -17,8 +27,11 @@ from math import comb, gcd, prod
 from typing import Any, NamedTuple, TypeAlias
 
 import sympy
+from flint import fmpz_poly
 
-from ..arithmetic.polynomials import Expansion, add, constant, power
+from ..arithmetic.parameters import R_IN
+from ..arithmetic.polynomials import UNIT, Expansion, add, constant, power
+from ..arithmetic.rational import RationalFunction, Term, as_sympy
 from ..errors import InputError
 from ..groups.pairings import (
     Partition,
@@ -31,7 +44,13 @@ from ..groups.pairings import (
 )
 from ..groups.weingarten import class_size
 from ..groups.zonal import partitions
-from ..weights import Gaussian, IndependentEntries, PermutationInvariant, WeightEnsemble
+from ..weights import (
+    Gaussian,
+    IndependentEntries,
+    Orthogonal,
+    PermutationInvariant,
+    WeightEnsemble,
+)
 from ..work.caches import cache
 from .values import exact_value, multiply, raised
 
@@ -216,7 +235,6 @@ def _counted(things: Any) -> Items:
 
 
 def _places(sizes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """The positions of the columns of each row."""
     ends = [sum(sizes[:r]) for r in range(len(sizes) + 1)]
     return tuple(tuple(range(a, b)) for a, b in pairwise(ends))
 
@@ -265,3 +283,80 @@ def _overlaps(sizes: tuple[int, ...], graph: Graph) -> tuple[tuple[Partition, in
     free: list[Iterator[int]] = [iter(row) for row in places]
     q = tuple(sorted(ordered(next(free[r]), next(free[s])) for r, s in graph))
     return tuple(Counter(coset_type(p, q) for p in refining_pairings(places)).items())
+
+
+class Moment(NamedTuple):
+    """Π z_i^{m_i} s^{-k} at different indices: the m_i in order, k, and whether s has the mean m
+    taken off."""
+
+    powers: tuple[int, ...]
+    norms: int
+    centred: bool
+
+
+class Directions(Matrix):
+    """The A of a space of n neurons, in place of the C(p,q) of a matrix."""
+
+    def __init__(self, number: int, n: sympy.Expr, size: Expansion) -> None:
+        super().__init__(number, Orthogonal(), n, n, size, constant(1))
+
+    def _coefficient(self, coset: Any) -> sympy.Expr:
+        """A in sympy; InputError at a width where it has a pole."""
+        made, n = angular(coset), self.n_in
+        if not n.is_Integer:
+            return made.expr(n)
+        try:
+            return as_sympy(made.at(int(n)))
+        except InputError as error:
+            raise InputError("width", n, f"more neurons behind a norm: {error.wanted}") from None
+
+    def _expansion(self, coset: Any, order: int, equal_widths: bool) -> Expansion:
+        """A as a series in 1/n."""
+        return {
+            (UNIT if equal_widths else power(R_IN, -j), j): Fraction(value)
+            for j, value in angular(coset).series(order).items()
+        }
+
+
+@cache
+def angular(moment: Moment) -> RationalFunction:
+    """A as a rational function of n; M − k is even.
+
+    Of d dimensions E|w|^{b−k} / E|w|^b is Π_j 1/(d + 2j), j = (b−k)/2 … b/2 − 1.
+
+    >>> angular(Moment((4,), 4, centred=False)).expr(sympy.Symbol("n"))
+    3*n/(n + 2)
+    """
+    powers, k, centred = moment
+    weights: Counter[tuple[int, int]] = Counter()
+    for ways, off, left in _even_splits(powers, centred):  # z_i = m + w_i
+        for more, also, inner in _even_splits(left, centred):  # the pairs of w_i with −1/n
+            if all(b % 2 == 0 for b in inner):
+                pairs = prod(map(double_factorial_pairings, (*inner, off, also)))
+                less = sum(powers) // 2 - (off + also) // 2
+                weights[sum(left), less] += ways * more * pairs * (-1) ** (also // 2)
+    terms = (
+        Term(weight, _over(range(b - k - centred, b - centred, 2)), less)
+        for (b, less), weight in weights.items()
+    )
+    total = RationalFunction.total(terms)
+    poles = Counter(total.poles) + Counter(range(0, sum(powers) - k, 2))
+    return RationalFunction(total.numerator, poles).reduced()
+
+
+def _over(constants: range) -> RationalFunction:
+    """Π_c 1/(n + c)."""
+    return RationalFunction(fmpz_poly([1]), dict.fromkeys(constants, 1))
+
+
+def _even_splits(
+    powers: Sequence[int], centred: bool
+) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """The terms of Π (a + b_i)^{m_i} with an even power of a: how many, that power, and the others.
+
+    Without a mean to be taken off, a = 0.
+    """
+    for off in product(*(range(m + 1 if centred else 1) for m in powers)):
+        if sum(off) % 2 == 0:
+            left = tuple(m - c for m, c in zip(powers, off, strict=True))
+            yield prod(map(comb, powers, off)), sum(off), left

@@ -41,14 +41,13 @@ from ..errors import InputError
 from ..groups.pairings import compositions, mobius, set_partitions
 from ..layers.chain import BoundStage
 from ..network import Network
-from .directions import Directions, Moment
 from .forward import PLAIN, POLYNOMIAL, Content, Forward, Norm
-from .matrices import Matrix, Row
+from .matrices import Directions, Matrix, Moment, Row
 from .products import (
     Chosen,
     Fields,
-    Group,
     Label,
+    Neuron,
     Powers,
     Sums,
     canonical,
@@ -100,9 +99,7 @@ class Moments:
                 links.append(placed)
         linked = sorted({neuron for placed in links for neuron in placed.neurons})
         number = {neuron: k for k, neuron in enumerate(linked)}
-        moved = tuple(
-            placed._replace(neurons=tuple(number[j] for j in placed.neurons)) for placed in links
-        )
+        moved = tuple(placed.at(number[j] for j in placed.neurons) for placed in links)
         powers = {j: (STREAM.space, tuple(sorted(found.items()))) for j, found in ends.items()}
         nodes = tuple(powers.pop(j, (STREAM.space, ())) for j in linked)
         return self.stages[-1].moment(Fields(tuple(powers.values()), nodes, moved))
@@ -387,7 +384,7 @@ class Stage:
                 [a for j, other in enumerate(name) if other == label for a in samples[j]]
                 for label in dict.fromkeys(name)
             ]
-            found += [[sample for _, sample, _ in content] for _, content in sums.free]
+            found += [[sample for _, sample, _ in each.content] for each in sums.neurons]
             value = raised(self.size(STREAM.space), len(found))
             for each in found:
                 if each:
@@ -395,7 +392,7 @@ class Stage:
             add(total, value)
         return total
 
-    def _distinct(self, groups: tuple[Group, ...]) -> Expansion:
+    def _distinct(self, groups: tuple[Neuron, ...]) -> Expansion:
         """N (N − 1) … in each space: how many ways there are to choose the summed neurons."""
         outside = Counter(group.space for group in groups if group.outside)
         summed = Counter(group.space for group in groups if not group.outside)
@@ -407,17 +404,14 @@ class Stage:
                 total = multiply(total, size)
         return total
 
-    def _average(self, groups: tuple[Group, ...], sums: Sums) -> Expansion:
+    def _average(self, groups: tuple[Neuron, ...], sums: Sums) -> Expansion:
         """E at different neurons, as joint moments behind the stage before."""
         assert self.below is not None
         free = self.below.forward.carried
         uneven = any(norm.centred for norm in sums.norms)
         linked = [group.members for group in groups if group.members]
         place = {node: k for k, members in enumerate(linked) for node in members}
-        moved = tuple(
-            placed._replace(neurons=tuple(place[j] for j in placed.neurons))
-            for placed in sums.links
-        )
+        moved = tuple(placed.at(place[j] for j in placed.neurons) for placed in sums.links)
         ends = Counter(j for placed in moved for j in placed.neurons)
         found: dict[Fields, Expansion] = {Fields(links=moved): constant(1)}
         for group in groups:
@@ -448,7 +442,7 @@ class Stage:
         return total
 
     def _directions(self, fields: Fields, norms: tuple[Norm, ...]) -> Expansion:
-        """E[Π v_i^{m_i} s^{-k} …] as in `directions`, v of a law that rotations keep.
+        """E[Π v_i^{m_i} s^{-k} …] as in `matrices`, v of a law that rotations keep.
 
         Raises InputError for several samples, for derivatives, and for an odd power of s.
         """
@@ -469,18 +463,16 @@ class Stage:
             raise InputError("layer", self.name, wanted)
         asked = Moment(tuple(powers), least, centred)
         value = self._direction(kind.space).spectrum(Counter({asked: 1}))
-        square = kind.space, ((kind, sample, PLAIN),) * 2
-        outside = (
-            (space, tuple((*of, PLAIN) for of, power in factors for _ in range(power)))
-            for space, factors in fields.labels
-            if space != kind.space
-        )
-        lengths = Sums(free=(square,) * (rest // 2), outside=tuple(sorted(outside)))
+        squares = [Neuron(kind.space, ((kind, sample, PLAIN),) * 2)] * (rest // 2)
+        for space, factors in fields.labels:
+            if space != kind.space:
+                content = tuple((*of, PLAIN) for of, power in factors for _ in range(power))
+                squares.append(Neuron(space, content, outside=True))
         mean = raised(self.size(kind.space), -(rest // 2))
+        lengths = Sums(neurons=tuple(sorted(squares)))
         return multiply(value, multiply(mean, self._sum_below(lengths))) if value else {}
 
     def _direction(self, space: str) -> Directions:
-        """The averages over the directions of a variable."""
         if space not in self._spaces:
             n = self.widths.get(space, self.whole.width)
             number, size = len(self.whole.matrices), self.whole.expansion(n)

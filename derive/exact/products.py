@@ -36,12 +36,25 @@ class Fields(NamedTuple):
     links: tuple[Placed, ...] = ()
 
 
-class Node(NamedTuple):
-    """A neuron of fields with several nodes, summed over or, if outside, an index of the left."""
+class Neuron(NamedTuple):
+    """What stands at a neuron that is summed over, or, if outside, at an index of the left.
+
+    `members` are the neurons of links that it is, by their numbers.
+    """
 
     space: str
     content: Content
-    outside: bool
+    outside: bool = False
+    members: tuple[int, ...] = ()
+
+    def with_(self, other: Neuron) -> Neuron:
+        """Both at one neuron."""
+        return Neuron(
+            self.space,
+            tuple(sorted(self.content + other.content)),
+            self.outside or other.outside,
+            self.members + other.members,
+        )
 
 
 class Sums(NamedTuple):
@@ -49,16 +62,15 @@ class Sums(NamedTuple):
 
     Attributes:
         rows: the number of a matrix, and what stands at the columns of one row.
-        free: summed neurons without a matrix.
-        outside: what is carried, at different neural indices.
-        nodes, links: as in `Fields`.
+        neurons: those without a matrix, in order.
+        nodes: those of links, which number them.
+        links: as in `Fields`.
         norms: one for each factor of one over a norm.
     """
 
     rows: tuple[tuple[int, Row], ...] = ()
-    free: tuple[Column, ...] = ()
-    outside: tuple[Column, ...] = ()
-    nodes: tuple[Node, ...] = ()
+    neurons: tuple[Neuron, ...] = ()
+    nodes: tuple[Neuron, ...] = ()
     links: tuple[Placed, ...] = ()
     norms: tuple[Norm, ...] = ()
 
@@ -66,29 +78,10 @@ class Sums(NamedTuple):
         """The product with one at other indices, which has no links."""
         return Sums(
             tuple(sorted(self.rows + other.rows)),
-            tuple(sorted(self.free + other.free)),
-            tuple(sorted(self.outside + other.outside)),
+            tuple(sorted(self.neurons + other.neurons)),
             self.nodes or other.nodes,
             self.links or other.links,
             tuple(sorted(self.norms + other.norms)),
-        )
-
-
-class Group(NamedTuple):
-    """Summed neurons that are one: what stands there, and the nodes among them."""
-
-    space: str
-    content: Content
-    outside: bool = False
-    members: tuple[int, ...] = ()
-
-    def with_(self, other: Group) -> Group:
-        """Both at one neuron."""
-        return Group(
-            self.space,
-            tuple(sorted(self.content + other.content)),
-            self.outside or other.outside,
-            self.members + other.members,
         )
 
 
@@ -127,7 +120,7 @@ def multiplied(
                 carried[labels[slot]].append(factor)
             for placed in term.links:
                 at = (by + j if j >= 0 else -1 - labels[-1 - j] for j in placed.neurons)
-                links.append(placed._replace(neurons=tuple(at)))
+                links.append(placed.at(at))
     if any(len(row) % 2 for row in columns.values()) or any(c % 2 for c in biases.values()):
         return None
     scale = reduce(
@@ -140,29 +133,26 @@ def multiplied(
     if not scale:
         return None
     number: dict[int, int] = {}
-    nodes: list[Node] = []
+    nodes: list[Neuron] = []
     for placed in links:
         for node, j in enumerate(placed.neurons):
             if j not in number:
                 number[j] = len(nodes)
                 space = placed.field.kind(node).space
                 outer = () if j >= 0 else tuple(sorted(carried.pop(-1 - j, ())))
-                nodes.append(Node(space, neurons[j][1] if j >= 0 else outer, j < 0))
+                nodes.append(Neuron(space, neurons[j][1] if j >= 0 else outer, j < 0))
     named: list[tuple[str, Any]] = [
         ("", number[j]) if j in number else column for j, column in enumerate(neurons)
     ]
     rows = ((matrix, tuple(sorted(named[j] for j in at))) for (matrix, _), at in columns.items())
     weighed = {j for row in columns.values() for j in row}
-    free = (each for j, each in enumerate(neurons) if j not in weighed and j not in number)
-    outside = ((found[0][0].space, tuple(sorted(found))) for found in carried.values())
+    alone = [Neuron(*each) for j, each in enumerate(neurons) if j not in {*weighed, *number}]
+    alone += [Neuron(at[0][0].space, tuple(sorted(at)), outside=True) for at in carried.values()]
     made = Sums(
         tuple(sorted(rows)),
-        tuple(sorted(free)),
-        tuple(sorted(outside)),
+        tuple(sorted(alone)),
         tuple(nodes),
-        tuple(
-            placed._replace(neurons=tuple(number[j] for j in placed.neurons)) for placed in links
-        ),
+        tuple(placed.at(number[j] for j in placed.neurons) for placed in links),
         tuple(sorted(norms)),
     )
     return made, scale
@@ -178,7 +168,7 @@ def canonical(fields: Fields) -> Fields:
     for placed in links:
         for node in placed.neurons:
             number.setdefault(node, len(number))
-    moved = (p._replace(neurons=tuple(number[node] for node in p.neurons)) for p in links)
+    moved = (p.at(number[node] for node in p.neurons) for p in links)
     return Fields(
         labels, tuple(fields.nodes[node] for node in number), tuple(sorted(moved, key=_rank))
     )
@@ -192,13 +182,13 @@ def merged(sums: Sums, blocks: Iterable[Row]) -> Sums:
     """The sums where the columns of each block are one neuron."""
     name = list(range(len(sums.nodes)))
     contents = [list(node.content) for node in sums.nodes]
-    free = list(sums.free)
+    alone = list(sums.neurons)
     for block in blocks:
         members = [at for space, at in block if not space]
         plain = [column for column in block if column[0]]
         content = [factor for _, found in plain for factor in found]
         if not members:
-            free.append((plain[0][0], tuple(sorted(content))))
+            alone.append(Neuron(plain[0][0], tuple(sorted(content))))
             continue
         contents[members[0]] += content
         for other in members[1:]:
@@ -211,26 +201,21 @@ def merged(sums: Sums, blocks: Iterable[Row]) -> Sums:
         content = sorted(factor for node in joined for factor in contents[node])
         first = sums.nodes[joined[0]]
         outside = any(sums.nodes[node].outside for node in joined)
-        nodes.append(Node(first.space, tuple(content), outside))
-    links = tuple(
-        placed._replace(neurons=tuple(number[name[j]] for j in placed.neurons))
-        for placed in sums.links
-    )
-    return Sums((), tuple(sorted(free)), sums.outside, tuple(nodes), links, sums.norms)
+        nodes.append(Neuron(first.space, tuple(content), outside))
+    links = tuple(placed.at(number[name[j]] for j in placed.neurons) for placed in sums.links)
+    return Sums((), tuple(sorted(alone)), tuple(nodes), links, sums.norms)
 
 
-def coincidences(sums: Sums) -> Iterable[tuple[tuple[Group, ...], int]]:
+def coincidences(sums: Sums) -> Iterable[tuple[tuple[Neuron, ...], int]]:
     """The ways in which summed neurons can be one, with each other and with those outside.
 
-    Groups of neurons without links are counted by what stands there.
+    Neurons without links are counted by what stands there.
     """
-    nodes = [Group(*node, (number,)) for number, node in enumerate(sums.nodes)]
-    start = [Group(*each, outside=True) for each in sums.outside]
-    start += [node for node in nodes if node.outside]
-    found = Counter({tuple(sorted(start)): 1})
-    summed = [node for node in nodes if not node.outside]
-    for added in (*summed, *(Group(*each) for each in sums.free)):
-        grown: Counter[tuple[Group, ...]] = Counter()
+    nodes = [node._replace(members=(number,)) for number, node in enumerate(sums.nodes)]
+    every = [*nodes, *sums.neurons]
+    found = Counter({tuple(sorted(each for each in every if each.outside)): 1})
+    for added in (each for each in every if not each.outside):
+        grown: Counter[tuple[Neuron, ...]] = Counter()
         for groups, ways in found.items():
             grown[tuple(sorted((*groups, added)))] += ways
             for group, count in Counter(groups).items():

@@ -64,16 +64,13 @@ def haar_moment(
     945/(n*(n + 2)*(n + 4)*(n + 6)*(n + 8))
     """
     size, distinct = dimension(n, group), flag("distinct", distinct)
-    if group in PERMUTATIONS:
-        factors = read_all(rows, cols, conj_rows, conj_cols, size, "O")
-        if distinct:
-            check_distinct(factors, size, group)
-        return permutations.moment(factors, size, group, distinct=distinct)
-    factors = read_all(rows, cols, conj_rows, conj_cols, size, group)
+    real = "O" if group in PERMUTATIONS else group
+    factors = read_all(rows, cols, conj_rows, conj_cols, size, real)
     if distinct:
         check_distinct(factors, size, group)
-        return concrete(factors, size, group)
-    return average(factors, size, group)
+    if group in PERMUTATIONS:
+        return permutations.moment(factors, size, group, distinct=distinct)
+    return (concrete if distinct else average)(factors, size, group)
 
 
 class Moment(NamedTuple):

@@ -237,8 +237,15 @@ def refining_pairings(blocks: Sequence[Sequence[int]]) -> Iterator[Pairing]:
 
 def refining_partitions(blocks: Sequence[Sequence[int]]) -> Iterator[Blocks]:
     """`refining_pairings` of laws that only signed permutations keep: blocks of even sizes."""
+    return (finer for finer, _ in refinements(blocks))
+
+
+def refinements(blocks: Sequence[Sequence[int]]) -> Iterator[tuple[Blocks, int]]:
+    """`refining_partitions`, each with its Möbius function μ(finer, blocks): of what is constant on
+    a partition's blocks, Σ μ is what also differs between them."""
     for choice in product(*(tuple(even_partitions(sorted(block))) for block in blocks)):
-        yield tuple(sorted(block for part in choice for block in part))
+        weight = prod(mobius(len(part)) for part in choice)
+        yield tuple(sorted(block for part in choice for block in part)), weight
 
 
 def ordered(a: int, b: int) -> tuple[int, int]:

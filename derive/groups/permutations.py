@@ -153,7 +153,7 @@ def value_at(pi: Blocks, sigma: Blocks, n: int, group: str) -> fmpq:
 def coefficients(pi: Blocks, sigma: Blocks, order: int, group: str) -> tuple[int, ...]:
     """Integers c_0 … c_order with W(π,σ) = Σ_j c_j n^{−j} + O(n^{−order−1})."""
     series = function(pi, sigma, group).series(order)
-    return tuple(int(series.get(j, 0)) for j in range(order + 1))
+    return tuple(series.get(j, 0) for j in range(order + 1))
 
 
 def _inverse(blocks: int) -> RationalFunction:
@@ -179,22 +179,13 @@ def moment(factors: Sequence[Factor], n: sympy.Expr, group: str, *, distinct: bo
     total = sympy.Integer(0)
     for blocks in set_partitions(tuple(entries)):
         if group == "S" or all(sum(entries[e] for e in block) % 2 == 0 for block in blocks):
-            where = _exactly(blocks)
+            where = sympy.Mul(*_conditions(blocks))
             total += where * _falling(len(blocks), n) if where else 0
     return total
 
 
-def _exactly(blocks: Sequence[Sequence[tuple[Hashable, Hashable]]]) -> sympy.Expr:
-    """[ker i = ker j = this set partition] in Kronecker's deltas."""
-    result = sympy.Integer(1)
-    for each in _conditions(blocks):
-        result *= each
-        if result == 0:
-            return result
-    return result
-
-
 def _conditions(blocks: Sequence[Sequence[tuple[Hashable, Hashable]]]) -> Iterator[sympy.Expr]:
+    """The factors of [ker i = ker j = this set partition] in Kronecker's deltas."""
     for side in range(2):
         for block in blocks:
             for entry in block[1:]:

@@ -87,7 +87,6 @@ def concrete(factors: Sequence[Factor], n: sympy.Expr, group: str) -> sympy.Expr
 
 
 def _matching(factors: Sequence[Factor], group: str) -> int:
-    """The number of pairs of pairings of integer indices that match."""
     return prod(matchings(side, group) for side in _sides(factors))
 
 

@@ -18,7 +18,7 @@ Aᴰ = J Aᵀ Jᵀ.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import chain, groupby, permutations, product
 from math import factorial
@@ -30,6 +30,7 @@ from flint import fmpq, fmpz_poly
 from numpy.typing import NDArray
 
 from ..arithmetic import powerseries
+from ..arithmetic.polynomials import gathered
 from ..arithmetic.rational import RationalFunction, as_sympy, written
 from ..errors import InputError, as_integer, as_sequence, did_you_mean
 from ..work.caches import cache
@@ -271,7 +272,7 @@ def _polynomial(expr: sympy.Expr, laws: Mapping[str, str]) -> _Terms:
         words, size = _letters(expr.arg, laws), expr.arg.shape[0]
         return {(word,) if word else (): x if word else x * size for word, x in words.items()}
     if isinstance(expr, sympy.Add):
-        return _sum(_polynomial(term, laws) for term in expr.args)
+        return gathered(item for x in expr.args for item in _polynomial(x, laws).items())
     if isinstance(expr, sympy.Mul):
         return reduce(_product, (_polynomial(factor, laws) for factor in expr.args))
     if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and expr.exp > 0:
@@ -281,19 +282,11 @@ def _polynomial(expr: sympy.Expr, laws: Mapping[str, str]) -> _Terms:
     return {(): expr}
 
 
-def _sum(parts: Iterable[Mapping[_Tuple, sympy.Expr]]) -> dict[_Tuple, sympy.Expr]:
-    found: dict[_Tuple, sympy.Expr] = {}
-    for part in parts:
-        for key, value in part.items():
-            found[key] = found.get(key, 0) + value
-    return found
-
-
 def _product(
     one: Mapping[_Tuple, sympy.Expr], other: Mapping[_Tuple, sympy.Expr]
 ) -> dict[_Tuple, sympy.Expr]:
     terms = product(one.items(), other.items())
-    return _sum({cast(_Tuple, a + b): x * y} for (a, x), (b, y) in terms)
+    return gathered((cast(_Tuple, a + b), x * y) for (a, x), (b, y) in terms)
 
 
 def _letters(word: sympy.MatrixExpr, laws: Mapping[str, str]) -> dict[_Word, sympy.Expr]:
@@ -307,7 +300,7 @@ def _letters(word: sympy.MatrixExpr, laws: Mapping[str, str]) -> dict[_Word, sym
     if isinstance(word, sympy.Identity):
         return {(): sympy.Integer(1)}
     if isinstance(word, sympy.MatAdd):
-        return _sum(_letters(term, laws) for term in word.args)
+        return gathered(item for x in word.args for item in _letters(x, laws).items())
     if isinstance(word, sympy.MatMul):
         return reduce(_product, (_letters(factor, laws) for factor in word.args))
     if isinstance(word, sympy.Inverse):
@@ -459,22 +452,18 @@ def _canonical(word: _Word) -> _Word:
     return min(turned, key=lambda each: (sum(x.transposed != x.conjugated for x in each), each))
 
 
-def _pairings(factors: Sequence[_Letter], law: str) -> tuple[int, Iterator[Pairing]]:
-    """The pairings of an average, of U's factors with the conjugated ones, and their number."""
-    if law != "U":
-        return double_factorial_pairings(len(factors)), iter(pair_partitions(len(factors)))
-    sides = [[i for i, each in enumerate(factors) if each.conjugated == bar] for bar in (0, 1)]
-    if len(sides[0]) != len(sides[1]):
-        return 0, iter(())
-    bars = permutations(sides[1])
-    return factorial(len(sides[0])), (tuple(map(ordered, sides[0], order)) for order in bars)
-
-
 def _options(factors: Sequence[_Letter], law: str) -> list[list[int]]:
-    """The pairings of an average, as the partner of each factor."""
-    if len(factors) % 2:
+    """The pairings of an average, of U's factors with the conjugated ones, as the partner of
+    each."""
+    plain, bars = ([i for i, f in enumerate(factors) if f.conjugated == bar] for bar in (0, 1))
+    if len(factors) % 2 or (law == "U" and len(plain) != len(bars)):
         return []
-    number, pairings = _pairings(factors, law)
+    pairings: Iterable[Pairing]
+    if law == "U":
+        number = factorial(len(bars))
+        pairings = (tuple(map(ordered, plain, order)) for order in permutations(bars))
+    else:
+        number, pairings = double_factorial_pairings(len(factors)), pair_partitions(len(factors))
     ways = number if law == "Ginibre" else number**2
     if ways > LIMIT:
         got = f"{len(factors)} random factors"
@@ -483,7 +472,6 @@ def _options(factors: Sequence[_Letter], law: str) -> list[list[int]]:
 
 
 def _partners(pairing: Pairing) -> list[int]:
-    """The partner of each factor."""
     partners = [0] * (2 * len(pairing))
     for a, b in pairing:
         partners[a], partners[b] = b, a

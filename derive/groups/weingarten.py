@@ -249,14 +249,15 @@ def _orders(k: int, alpha: int, length: int) -> tuple[tuple[int, ...], ...]:
     sizes = [(i, type_class_size(mu, alpha), k - len(mu)) for i, mu in enumerate(types)]
     inverse = RationalFunction(fmpz_poly([1]), {alpha * j: 1 for j in range(k)})
     row_sums = inverse.series(k + length - 1)
-    rows: list[list[int]] = []
+    rows = [[0] * len(types)] * 2
     for j in range(length):
-        sizes_before = sum(size * rows[j - gap][i] for i, size, gap in sizes[1:] if gap <= j)
-        rows.append([int(row_sums.get(k + j, 0)) - sizes_before])
+        others = sum(size * rows[-gap][i] for i, size, gap in sizes[1:] if gap <= j)
+        row = [row_sums.get(k + j, 0) - others]
+        recent = row, rows[-1], rows[-2]
         for relation in relations:
-            terms = (weight * rows[j - gap][i] for i, weight, gap in relation if gap <= j)
-            rows[j].append(-sum(terms))
-    return tuple(map(tuple, rows))
+            row.append(-sum([weight * recent[gap][i] for i, weight, gap in relation]))
+        rows.append(row)
+    return tuple(map(tuple, rows[2:]))
 
 
 def _relation(
@@ -268,7 +269,7 @@ def _relation(
     found: Counter[Partition] = Counter()
     for (part, rest), weight in jucys_murphy(m, remove(mu, m), alpha).items():
         found[insert(rest, part)] += weight
-    return [(position[nu], each, 1 + len(mu) - len(nu)) for nu, each in found.items()]
+    return [(position[nu], each, 1 + len(mu) - len(nu)) for nu, each in found.items() if each]
 
 
 @cache

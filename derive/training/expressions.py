@@ -147,7 +147,7 @@ class Trained(Formula):
             for at in product(range(count), repeat=each.labels[-1][-1] + 1):
                 function = None
                 for history, labels in zip(each.histories, each.labels, strict=True):
-                    own = closed(history, [at[label] for label in labels], count)
+                    own = closed(history, tuple(at[label] for label in labels), count)
                     function = own if function is None else function * own
                 factor = eta**each.edges
                 for name, labels in each.tensors:

@@ -174,7 +174,6 @@ class History:
         return System(entries, start, tuple(self._sums(each) for each in found))
 
     def _sums(self, monomial: Monomial) -> int:
-        """The sums over steps in a product of variables."""
         below = sum(self._sums(self.updates[v]) for v in monomial if v.name != "leading")
         return below + sum(v.name == "sum" for v in monomial)
 

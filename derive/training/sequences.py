@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from operator import add
 from typing import Any
 
 import sympy
 from sympy.polys.fields import FracField
 
+from ..arithmetic.polynomials import gathered
 from ..symbols import Symbol
 from ..work.caches import cache
 from .histories import History
@@ -37,18 +39,15 @@ class Exponentials:
     terms: Mapping[tuple[Powers, int], Any]
 
     def __mul__(self, other: Exponentials) -> Exponentials:
-        found: dict[tuple[Powers, int], Any] = {}
-        for ((r, p), a), ((s, q), b) in product(self.terms.items(), other.terms.items()):
-            key = tuple(map(sum, zip(r, s, strict=True))), p + q
-            found[key] = found[key] + a * b if key in found else a * b
-        return Exponentials(found)
+        pairs = product(self.terms.items(), other.terms.items())
+        found = (((tuple(map(add, r, s)), p + q), a * b) for ((r, p), a), ((s, q), b) in pairs)
+        return Exponentials(gathered(found))
 
     def plus(self, other: Exponentials, weight: Fraction) -> Exponentials:
         """The sum with a multiple of another."""
-        found = dict(self.terms)
-        for key, each in other.terms.items():
-            part = each * sympy.QQ(weight.numerator, weight.denominator)
-            found[key] = found[key] + part if key in found else part
+        scale = sympy.QQ(weight.numerator, weight.denominator)
+        scaled = ((key, each * scale) for key, each in other.terms.items())
+        found = gathered([*self.terms.items(), *scaled])
         return Exponentials({key: each for key, each in found.items() if each})
 
     def expr(self, names: Sequence[sympy.Symbol]) -> sympy.Expr:
@@ -62,17 +61,13 @@ class Exponentials:
         return total
 
 
-def closed(history: History, rates: Sequence[int | None], count: int) -> Exponentials:
+@cache
+def closed(history: History, rates: tuple[int | None, ...], count: int) -> Exponentials:
     """The history's function of the step, with one rate for all labels that are alike.
 
     Arguments:
         rates: of each label, which of `count` it has, from 0, or None for 1, of what stays.
     """
-    return _closed(history, tuple(rates), count)
-
-
-@cache
-def _closed(history: History, rates: tuple[int | None, ...], count: int) -> Exponentials:
     field = _field(count)
     found = Exponentials({})
     for (powers, p), coefficient in _solved(history, rates, count).items():

@@ -38,7 +38,7 @@ from ..arithmetic.parameters import R_IN
 from ..arithmetic.polynomials import UNIT, Expansion, add, power
 from ..errors import InputError
 from ..expressions import as_expression
-from ..groups.pairings import Blocks, even_partitions, mobius, set_partitions
+from ..groups.pairings import Blocks, mobius, refinements, set_partitions
 from ..symbols import r_in, r_out
 from ..work.caches import cache
 from .entries import IndependentEntries, PermutationInvariant
@@ -304,8 +304,8 @@ class RegularSparse(Masked, FourMoments):
         n_in, n_out = sympy.sympify(n_in), sympy.sympify(n_out)
         total = (
             above * beside * _average(self, pi, rho, n_in, n_out)
-            for pi, above in _finer(rows)
-            for rho, beside in _finer(columns)
+            for pi, above in refinements(rows)
+            for rho, beside in refinements(columns)
         )
         return sympy.cancel(sympy.Add(*total))
 
@@ -322,16 +322,6 @@ class RegularSparse(Masked, FourMoments):
         below = (p * n_out - 1) / (n_out - 1)
         apart = p * (p * n_in - below) / (n_in - 1)
         return tuple(scale * each for each in (p * own, p * beside, p * below, apart, sympy.S.Zero))
-
-
-@cache
-def _finer(blocks: Blocks) -> tuple[tuple[Blocks, int], ...]:
-    """The even set partitions π below this one, and μ(π, ·)."""
-    found = []
-    for parts in product(*(tuple(even_partitions(block)) for block in blocks)):
-        weight = prod(mobius(len(part)) for part in parts)
-        found.append((tuple(block for part in parts for block in part), weight))
-    return tuple(found)
 
 
 @cache(entries=10_000)

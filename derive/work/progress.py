@@ -23,7 +23,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
 
@@ -116,23 +115,15 @@ def say(text: str) -> None:
 
 
 class _Works(list["telling | None"]):
-    """The works of a thread, innermost last; None where it is to be quiet."""
+    """The works of a thread, innermost last; None where it is to be quiet.
 
-    said = False
-    """True if there is a line on the terminal."""
-
-
-@dataclass
-class _Watched:
-    """The works of one thread, since when, when word of them is due, and how long after the last.
-
-    Times are `monotonic`'s, in seconds.
+    Attributes:
+        said: True if there is a line on the terminal.
+        began, due, wait: since when they are watched, when word of them is due, and how long after
+            the last; by `monotonic`, in seconds.
     """
 
-    works: _Works
-    began: float
-    due: float
-    wait: float
+    said, began, due, wait = False, 0.0, 0.0, SLOW
 
 
 class _Watch:
@@ -145,7 +136,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self._lock = threading.Condition(threading.Lock())
-        self._watched: dict[int, _Watched] = {}
+        self._watched: dict[int, _Works] = {}
         self._wakes = math.inf
         self._started = False
 
@@ -153,7 +144,8 @@ class _Watch:
         """Look after these."""
         now = monotonic()
         with self._lock:
-            self._watched[id(works)] = _Watched(works, now, now + SLOW, SLOW)
+            works.began, works.due, works.wait = now, now + SLOW, SLOW
+            self._watched[id(works)] = works
             if not self._started:
                 threading.Thread(target=self._run, name="progress", daemon=True).start()
                 self._started = True
@@ -178,12 +170,12 @@ class _Watch:
                     min(max(0.0, left), threading.TIMEOUT_MAX) if self._watched else None
                 )
 
-    def _tell(self, watched: _Watched, now: float) -> None:
-        inner = watched.works[-1] if watched.works else None
+    def _tell(self, works: _Works, now: float) -> None:
+        inner = works[-1] if works else None
         if inner is not None:
-            _say(watched.works, inner.line(now - watched.began))
-        watched.wait = 1.0 if sys.stderr.isatty() else 2 * watched.wait
-        watched.due = now + watched.wait
+            _say(works, inner.line(now - works.began))
+        works.wait = 1.0 if sys.stderr.isatty() else 2 * works.wait
+        works.due = now + works.wait
 
 
 _watch = _Watch()
@@ -194,7 +186,6 @@ _local = threading.local()
 
 
 def _works() -> _Works:
-    """Of this thread."""
     if not hasattr(_local, "works"):
         _local.works = _Works()
     works: _Works = _local.works

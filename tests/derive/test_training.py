@@ -86,7 +86,7 @@ def test_closed_forms_solve_the_recursions(edges):
             values = [Fraction(2, 3), Fraction(-1, 5)]
             numbers = [Fraction(1) if k is None else values[k] for k in rates]
             names = sympy.symbols("p q")
-            expr = closed(history, rates, 2).expr(names)
+            expr = closed(history, tuple(rates), 2).expr(names)
             known = dict(zip(names, map(_rational, values), strict=True))
             for t in (0, 1, 2, 5):
                 exact = _rational(_run(history.steps, numbers, t))

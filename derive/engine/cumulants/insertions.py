@@ -229,5 +229,4 @@ def _insert(
 
 @cache
 def _variable(kind: Kind) -> Field:
-    """A variable as a field."""
     return Field(1, (), (kind,))

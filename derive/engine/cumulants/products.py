@@ -12,9 +12,8 @@ from ...errors import InputError
 from ...groups.pairings import (
     Blocks,
     compositions,
-    mobius,
     ordered,
-    refining_partitions,
+    refinements,
     set_partitions,
 )
 from ..fields import forward
@@ -68,7 +67,6 @@ class _Given(NamedTuple):
 def _equation(
     stage: Stage, field: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]
 ) -> tuple[Expandable, ...]:
-    """The field's equation, product by product."""
     if isinstance(field, Field):
         return lines(stage, field, slots, samples)
     if stage not in _GIVEN:
@@ -171,11 +169,10 @@ def carried_past(whole: Summand, blocks: Blocks) -> Iterator[tuple[int, Summand]
     """
     carried = {-1 - j for placed in whole.fields for j in placed.neurons if j < 0}
     own = [block for block in blocks if block[0] in carried]
-    for finer in refining_partitions(own):
+    for finer, weight in refinements(own):
         home = {-1 - slot: -1 - k for k, block in enumerate(finer) for slot in block}
-        inside = [sum(each[0] in block for each in finer) for block in own]
         fields = tuple(placed.at(home.get(j, j) for j in placed.neurons) for placed in whole.fields)
-        yield prod(map(mobius, inside)), whole._replace(fields=fields)
+        yield weight, whole._replace(fields=fields)
 
 
 def identified(whole: Summand, columns: Rows) -> Summand:

@@ -195,7 +195,13 @@ def closures(
                 pending.extend((before, need) for need in made.needs)
                 for need in made.needs:
                     asker.setdefault(need, asker[name])
-    return tuple(tuple(map(in_order, part)) for part in found)
+    return tuple(tuple(map(_in_order, part)) for part in found)
+
+
+def _in_order(found: dict[str, Name]) -> tuple[Name, ...]:
+    """The literature's first, then the shortest labels."""
+    ranked = sorted(in_order(found), key=lambda name: len(name.label) * (name.label not in NAMES))
+    return tuple(ranked)
 
 
 def read_through(
