@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 
 import derive
 import numeric
-from derivations.day_kahn_roberts.breakdown import breakdown
 from derivations.verify import Check
 from derive import (
     BiInvariant,
@@ -60,7 +59,6 @@ SHOWN = {
     "asymptotics": lambda: recursion("V").asymptotics(TANH),
     "a term": lambda: recursion("V").asymptotics(TANH).terms[0],
     "a system": lambda: recursion("V").asymptotics(TANH).system,
-    "a breakdown": lambda: breakdown("V", activations.relu),
     "criticality": lambda: criticality(TANH),
     "a critical point": lambda: criticality(TANH).points[0],
     "a susceptibility": lambda: criticality(activations.relu).chi_perp,

@@ -207,7 +207,7 @@ class Chain(RowsWork):
     def manifest(self) -> dict[str, Any]:
         """The chain but for how many draws, and what is observed."""
         return {
-            "sampler": "batchnorm gram",
+            "sampler": "batchnorm chain",
             "observed": "grams" if self.grams else "gaps",
             "activation": sympy.srepr(self.activation.expr),
             "width": self.width,

@@ -20,9 +20,8 @@ import sympy
 from sympy import log
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint, observed
-from derivations.day_kahn_roberts.breakdown import breakdown
+from derivations.day_kahn_roberts.breakdown import aspect_ratio, breakdown, optimal_aspect_ratio
 from derivations.day_kahn_roberts.tower_figures import deep_figure
-from derivations.moments.depths import optimal_aspect_ratio
 from derive import activations, recursion, symbols
 from derive.activations.functions import Activation
 from derive.depth.asymptotics import (
@@ -308,7 +307,7 @@ def cutoff() -> Verdict:
     $\Theta^2$ and $K\Theta$ all the same.) With Gaussian weights the next order of $V$ is as large
     as $V$ at $L/n = \frac{15}7$."""
     next_order = {name: following(name) for name in ("G1", "V", "Theta", "F", "D", "B")}
-    ratios = [breakdown(name, tanh, weights).aspect_ratio for name, weights in (
+    ratios = [aspect_ratio(breakdown(name, tanh, weights)) for name, weights in (
         ("V", Orthogonal()), ("F", Orthogonal()), ("B", Orthogonal()), ("D", Orthogonal()),
         ("V", Gaussian()), ("K", Gaussian()),
     )]  # fmt: skip

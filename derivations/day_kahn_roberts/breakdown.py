@@ -1,54 +1,17 @@
-"""Where the expansion in 1/n ends: a tensor's next order beside its first, at large depth."""
+"""Ratios of depth to width: where the expansion in 1/n ends, and where information is largest."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import sympy
 
 from derive.activations.functions import Activation
 from derive.depth.asymptotics import asymptotics
-from derive.depth.terms import printed
-from derive.display.objects import Shown
-from derive.engine.step import Step, step
-from derive.engine.tensors import Name, named
+from derive.depth.information import mutual_information, v
+from derive.engine.step import step
+from derive.engine.tensors import named
 from derive.layers.per_layer import PerLayer
 from derive.symbols import ell
 from derive.weights import Gaussian, WeightEnsemble
-
-__all__ = ["Breakdown", "breakdown"]
-
-
-@dataclass(frozen=True, repr=False)
-class Breakdown(Shown):
-    """How a tensor's next order in 1/n grows beside it: T^{next}/T → `growth`, so growth/n at n.
-
-    Attributes:
-        growth: the leading term of the quotient, in `ell`.
-    """
-
-    growth: sympy.Expr
-
-    @property
-    def aspect_ratio(self) -> sympy.Expr:
-        """L/n at which the next order is as large as the first, in deep networks: 1/|c| if
-        growth = c ℓ.
-
-        ∞ if the growth is slower than ℓ: the expansion is then valid at any depth if n ∝ L. 0 if
-        it is faster: the expansion then fails at large depth even if n ∝ L.
-        """
-        per_layer = self.growth / ell
-        if not per_layer.has(ell):
-            return 1 / sympy.Abs(per_layer)
-        return sympy.oo if sympy.limit(per_layer, ell, sympy.oo) == 0 else sympy.S.Zero
-
-    def latex(self) -> str:
-        """The growth, and the L/n at which it is as large as 1, in LaTeX."""
-        at = rf",\quad L/n = {sympy.latex(self.aspect_ratio)}"
-        return rf"T^{{\mathrm{{next}}}}/T \to {sympy.latex(self.growth)}{at}"
-
-    def __str__(self) -> str:
-        return f"next order / first → {printed(self.growth)}; L/n = {self.aspect_ratio}"
 
 
 def breakdown(
@@ -58,17 +21,45 @@ def breakdown(
     *,
     lambda_b: PerLayer = lambda layer: 1 / layer,
     lambda_W: PerLayer = 1,
-) -> Breakdown:
-    """At which depth a tensor's next order in 1/n, by the same engine, is as large as itself."""
-    name = named(tensor)
-    further = _next(name, Gaussian() if weights is None else weights)
-    leading = []
-    for each in (further, step(name, further.weights)):
-        solved = asymptotics(each, activation, 1, lambda_b=lambda_b, lambda_W=lambda_W)
-        leading.append(solved.terms[0].expr)
-    return Breakdown(sympy.factor(leading[0] / leading[1]))
+) -> sympy.Expr:
+    """How a tensor's next order in 1/n, by the same engine, grows beside its first: the leading
+    term of their quotient in `ell`, of which a width n has one n-th."""
+    name, weights = named(tensor), weights or Gaussian()
+    further = step(list(name.fields), weights, pairing=name.pairing, order=name.order + 1)
+    after, before = (
+        asymptotics(each, activation, 1, lambda_b=lambda_b, lambda_W=lambda_W).terms[0].expr
+        for each in (further, step(name, weights))
+    )
+    return sympy.factor(after / before)
 
 
-def _next(name: Name, weights: WeightEnsemble) -> Step:
-    """The recursion of the same cumulant's coefficient at one more order in 1/n."""
-    return step(list(name.fields), weights, pairing=name.pairing, order=name.order + 1)
+def aspect_ratio(growth: sympy.Expr) -> sympy.Expr:
+    """L/n at which the next order is as large as the first, if deep: 1/|c| if growth = c ℓ.
+
+    ∞ if the growth is slower than ℓ: the expansion is then valid at any depth if n ∝ L. 0 if it is
+    faster: the expansion then fails at large depth even if n ∝ L.
+    """
+    per_layer = growth / ell
+    if not per_layer.has(ell):
+        return 1 / sympy.Abs(per_layer)
+    return sympy.oo if sympy.limit(per_layer, ell, sympy.oo) == 0 else sympy.S.Zero
+
+
+def optimal_aspect_ratio(
+    activation: Activation, weights: WeightEnsemble | None = None, outputs: sympy.Expr | int = 1
+) -> sympy.Expr | None:
+    """The L/n at which deep critical networks with so many outputs have the most information.
+
+    `mutual_information` is largest at one v, and v = ν L/n with ν from the vertex at large depth
+    (`asymptotics`). None where V/K² does not grow with depth, as under orthogonal weights:
+    then depth brings no more information and costs none (source 000, §5.5).
+    """
+    vertex = asymptotics(step("V", weights or Gaussian()), activation, 1).normalised
+    slope = sympy.limit(vertex.expr / ell, ell, sympy.oo)
+    if not slope.is_positive:
+        return None
+    one, two = sympy.symbols("N_1 N_2", positive=True)
+    shared = mutual_information(one, two)
+    best = next(root for root in sympy.solve(sympy.diff(shared, v), v) if root != 0)
+    total = sympy.sympify(outputs)
+    return sympy.simplify(best.subs(two, total - one) / slope)

@@ -40,8 +40,7 @@ def figure_one(sampling: Sampling) -> Verdict:
     $1/n$.
     """
     inputs = np.random.default_rng(sampling.seed).random(100)
-    ensembles = figures.Ensembles.of(sampling)
-    figure, curves = figures.figure_one(inputs, ensembles)
+    figure, curves = figures.figure_one(inputs, sampling)
     return sampled(
         [curve.comparison for curve in curves],
         "scale-invariant: exact at n = 100; tanh: n = 100, 400 extrapolated",

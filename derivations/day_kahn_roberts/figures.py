@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 import xarray
@@ -120,60 +119,33 @@ class Curve:
         )
 
 
-@dataclass(frozen=True)
-class Ensembles:
-    """How the ensembles of a figure are drawn: sizes, seed, and the false alarms of each curve.
-
-    `draws` are of networks of ten layers at `width`, `more_draws` of those at each wider one.
-    """
-
-    width: int = 100
-    draws: int = 36_000
-    more_widths: tuple[int, ...] = (400,)
-    more_draws: int = 20_000
-    seed: int = 0
-    false_alarms: float = 5.7e-7
-
-    @classmethod
-    def of(cls, sampling: Sampling) -> Self:
-        """Those that a claim may draw."""
-        return cls(
-            draws=sampling.networks(cls.draws),
-            more_draws=sampling.networks(cls.more_draws),
-            seed=sampling.seed,
-            false_alarms=sampling.false_alarms,
-        )
-
-    def at(self, depth: int) -> Ensembles:
-        """For networks of so many layers, fewer if they are deep, as they take longer."""
-        fewer = min(1.0, math.sqrt(10 / depth))
-        draws, more = (round(fewer * count) for count in (self.draws, self.more_draws))
-        return replace(self, draws=draws, more_draws=more)
+SIZES = {100: 36_000, 400: 20_000}
+"""Widths, and networks of ten layers of each; of scale-invariant ones the first alone."""
 
 
 def curve(
-    activation: Activation, initialisation: str, inputs: Array, depth: int, ensembles: Ensembles
+    activation: Activation,
+    initialisation: str,
+    inputs: Array,
+    depth: int,
+    sizes: Mapping[int, int],
+    seed: int,
+    false_alarms: float,
 ) -> Curve:
     """One network, derived and sampled with one input.
 
-    Scale-invariant: the sample at this width, of layers averaged apart, against the exact vertex at
-    it. Others: samples at
-    several widths, extrapolated in 1/n, against the leading order.
+    Scale-invariant: the sample at the first width, of layers averaged apart, against the exact
+    vertex at it. Others: samples at several widths, extrapolated in 1/n, against the leading order.
     """
     net = critical_network(activation, initialisation)
+    (width, draws), *others = sizes.items()
+    sampler = "products" if activation.is_scale_invariant else "lazy"
     sampled = simulate(
-        net,
-        inputs,
-        ensembles.width,
-        depth,
-        ensembles.draws,
-        tensors=["K", "V"],
-        seed=ensembles.seed,
-        sampler="products" if activation.is_scale_invariant else "lazy",
+        net, inputs, width, depth, draws, tensors=["K", "V"], seed=seed, sampler=sampler
     )
     if activation.is_scale_invariant:
-        finite = exact_flow(net, inputs, depth, ensembles.width)
-        comparison = compare(finite, sampled, ensembles.false_alarms)
+        finite = exact_flow(net, inputs, depth, width)
+        comparison = compare(finite, sampled, false_alarms)
         scale = finite["K"].to_numpy() ** 2
         theory = np.array(normalised_vertex(net, depth), float)
         exact_curve = finite["V"].to_numpy() / scale
@@ -182,12 +154,10 @@ def curve(
         scale = flowed["K"].to_numpy() ** 2
         theory = flowed["V"].to_numpy() / scale
         wider = [
-            simulate(
-                net, inputs, n, depth, ensembles.more_draws, tensors=["V"], seed=ensembles.seed + n
-            )
-            for n in ensembles.more_widths
+            simulate(net, inputs, n, depth, count, tensors=["V"], seed=seed + n)
+            for n, count in others
         ]
-        comparison = compare(flowed[["V", "V_error"]], [sampled, *wider], ensembles.false_alarms)
+        comparison = compare(flowed[["V", "V_error"]], [sampled, *wider], false_alarms)
         exact_curve = None
     return Curve(
         f"{activation}, {initialisation}",
@@ -207,22 +177,27 @@ PANELS = (
 
 
 def figure_one(
-    inputs: Array, ensembles: Ensembles, depths: Sequence[int] = (10, 100)
+    inputs: Array,
+    sampling: Sampling,
+    depths: Sequence[int] = (10, 100),
+    sizes: Mapping[int, int] = SIZES,
 ) -> tuple[Figure, list[Curve]]:
     """Source 000, Figure 1: Ṽ by layer; lines derived (dashed: exact at n), points sampled."""
     figure, (panels,) = panel_grid(1, 2, (5, 4.2))
-    count = sum(len(kinds) * len(starts) for _, kinds, starts in PANELS)
-    each = replace(ensembles, false_alarms=ensembles.false_alarms / count)
+    share = sampling.false_alarms / sum(len(kinds) * len(starts) for _, kinds, starts in PANELS)
     curves = []
     for panel, depth, (_, kinds, starts) in zip(panels, depths, PANELS, strict=True):
+        fewer = min(1.0, math.sqrt(10 / depth))  # deep networks take longer
+        drawn = {n: round(fewer * sampling.networks(count)) for n, count in sizes.items()}
         for number, (kind, start) in enumerate((k, s) for k in kinds for s in starts):
-            made = curve(activations.by_name(kind), start, inputs, depth, each.at(depth))
+            own = activations.by_name(kind), start, inputs, depth
+            made = curve(*own, drawn, sampling.seed, share)
             made.draw(panel, f"C{number}", "o^*sDv"[number])
             curves.append(made)
         panel.set(xlabel="layer", ylabel="V / K²")
         panel.legend(fontsize="small")
-        drawn = each.at(depth).draws
-        panel.set_title(f"n = {ensembles.width}, {drawn} networks")
+        width, draws = next(iter(drawn.items()))
+        panel.set_title(f"n = {width}, {draws} networks")
     return figure, curves
 
 

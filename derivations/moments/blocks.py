@@ -22,8 +22,8 @@ class Blocks(RowsWork):
         draw: a function of this package, of the numbers of some rows, a stream, and what is given.
         given: numbers, words, arrays, functions, and what has a manifest of its own.
         row: the shape of a row.
-        draws, seed: how many rows, and the seed of their streams, with `labels` that tell this
-            ensemble from others of the same seed.
+        draws, seed: how many rows, and the seed of their streams, with `labels` that follow from
+            what is given and tell this ensemble from others of the same seed.
         block: rows of a block; each of `together` blocks is in a chunk.
     """
 
@@ -54,8 +54,8 @@ class Blocks(RowsWork):
 
     def manifest(self) -> dict[str, Any]:
         """The function, and all that it is given."""
-        own = {"row": list(self.row), "seed": self.seed, "labels": list(self.labels)}
-        own |= {"sampler": _written(self.draw), "block": self.block, "chunk": self.chunk}
+        own = {"sampler": _written(self.draw), "row": list(self.row), "seed": self.seed}
+        own |= {"block": self.block, "chunk": self.chunk}
         for name, each in self.given.items():
             own |= each.manifest() if hasattr(each, "manifest") else {name: _written(each)}
         return own

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray
 
+from derivations.claims import Sampling
 from derivations.day_kahn_roberts import figures, measurements
 from derivations.day_kahn_roberts.ensembles import linear_flow
 from derivations.day_kahn_roberts.expansions import normalised_vertex
@@ -11,9 +12,7 @@ from derivations.day_kahn_roberts.tower_figures import TOWER, Measured
 from derive import activations
 from numeric import simulate
 
-SMALL = figures.Ensembles(
-    width=20, draws=200, more_widths=(40, 80), more_draws=200, false_alarms=1e-6
-)
+SMALL = {20: 200, 40: 200, 80: 200}
 
 
 @pytest.mark.parametrize(
@@ -34,7 +33,8 @@ def test_exact_flow_tends_to_the_leading_order():
 
 
 def test_curves_carry_theory_sample_and_comparison():
-    figure, curves = figures.figure_one(np.linspace(0.1, 1, 20), SMALL, depths=(3, 4))
+    inputs, sampling = np.linspace(0.1, 1, 20), Sampling(0, 1e-6)
+    figure, curves = figures.figure_one(inputs, sampling, (3, 4), SMALL)
     assert len(figure.axes) == 2
     assert [len(curve.theory) for curve in curves] == [3] * 6 + [4] * 4
     assert all(curve.comparison.agrees for curve in curves)

@@ -6,7 +6,7 @@ import mpmath
 import pytest
 import sympy
 
-from derivations.moments.depths import optimal_aspect_ratio
+from derivations.day_kahn_roberts.breakdown import optimal_aspect_ratio
 from derive import Gaussian, Orthogonal, activations
 from derive.depth import entropy_deficit, mutual_information, v
 from derive.errors import InputError
