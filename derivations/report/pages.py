@@ -14,7 +14,7 @@ from .book import ORDER, Book, count
 from .chapters import Proof
 from .code import marked, source
 from .mathematics import phrase, prose
-from .sources import ICONS, MEANINGS
+from .sources import VERDICTS
 from .terminal import COUNTED, ensembles, measure, resolved, spent
 from .views import chapter, cited, duration
 
@@ -47,8 +47,8 @@ def pages(book: Book) -> dict[str, str]:
         "book": book,
         "chapters": chapters,
         "order": ORDER,
-        "icons": ICONS,
-        "meanings": MEANINGS,
+        "icons": {kind: icon for kind, (icon, _) in VERDICTS.items()},
+        "meanings": {kind: meaning for kind, (_, meaning) in VERDICTS.items()},
         "counted_as": COUNTED,
         "ensembles": ensembles(book),
         "spent": spent(book),
