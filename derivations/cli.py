@@ -68,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = _parser().parse_args(_without_empty(sys.argv[1:] if argv is None else argv))
         run: Callable[[argparse.Namespace], int] = arguments.command
         with stdout_shared():
+            plots.check(arguments)
+            rows.check(arguments)
             return run(arguments)
     except SystemExit as exit_:  # argparse's --help
         return int(exit_.code or 0)
@@ -105,15 +107,14 @@ def _without_empty(argv: Sequence[str]) -> list[str]:
 
 
 def _derive(arguments: argparse.Namespace) -> int:
-    from derive import recursion
+    from derive import activations, recursion
 
     if arguments.linear:
         return batchnorm.derive_linear(arguments.points, arguments.weights)
     if not arguments.tensors:
         raise InputError("TENSOR", arguments.tensors, "a tensor, or --linear --points 6")
-    rows.check(arguments)
     weights = options.ensemble(arguments)
-    activation = options.activation(arguments.activation) if arguments.activation else None
+    activation = activations.by_name(arguments.activation) if arguments.activation else None
     names = [
         name for text in arguments.tensors for name in options.tensor_names(text, weights.group)
     ]
@@ -135,7 +136,6 @@ def _haar(arguments: argparse.Namespace) -> int:
 
     from derive.groups.moments import parse_moment
 
-    rows.check(arguments)
     moment = parse_moment(arguments.moment)
     n = _dimension(arguments.n)
     average = moment.average(n, arguments.group)
@@ -178,15 +178,13 @@ def _dimension(text: str) -> sympy.Expr:
 
 
 def _flow(arguments: argparse.Namespace) -> int:
-    from numeric import flow, plot
+    from numeric import checks, flow, plot
 
-    plots.check(arguments.plot)
-    rows.check(arguments)
     net = options.network(arguments)
     table = flow(
         net,
         options.network_inputs(arguments, net),
-        _depth(arguments, net),
+        checks.depth(net, arguments.depth),
         arguments.tensors,
         width=arguments.width,
         precision=arguments.precision,
@@ -199,28 +197,20 @@ def _flow(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _depth(arguments: argparse.Namespace, net: Network) -> int:
-    from numeric import checks
-
-    return checks.depth(net, arguments.depth)
-
-
 def _simulate(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from derive import Exchangeable
-    from numeric import Study, compare, flow, plot
+    from numeric import Study, checks, compare, flow, plot
     from numeric.flows import batch_of
     from numeric.studies import in_proportion
     from numeric.tables import draws
     from numeric.tables.compare import percent
     from numeric.tables.layout import orbits_apart
 
-    plots.check(arguments.plot)
-    rows.check(arguments)
     net = options.network(arguments)
     given = options.network_inputs(arguments, net)
-    depth, widths = _depth(arguments, net), arguments.width
+    depth, widths = checks.depth(net, arguments.depth), arguments.width
     inputs: Sequence[ArrayLike | Exchangeable] = [given] * len(widths)
     if arguments.compare:
         inputs = in_proportion(net, given, depth, widths, arguments.tensors, "--width")
@@ -288,14 +278,14 @@ def _sampled(
     count: int,
 ) -> list[xarray.Dataset]:
     """So many networks of each width."""
-    from numeric import simulate
+    from numeric import checks, simulate
 
     return [
         simulate(
             net,
             each,
             width,
-            _depth(arguments, net),
+            checks.depth(net, arguments.depth),
             count,
             tensors=arguments.tensors,
             seed=arguments.seed,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import pickle
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,17 +156,26 @@ def test_an_argument_is_used_or_refused(name: str, argument: str, tmp_path: Path
     base, others = TABLE[name]
     other = others[argument]
     given = dict(base)
+    is_shared = not (
+        isinstance(other, With) or any(isinstance(each, Own) for each in base.values())
+    )
     if isinstance(other, With):
         given |= other.beside
         other = other.value
     value = other.value if isinstance(other, Same) else other
-    first = seen(called(name, given, tmp_path))
+    first = by_default(name) if is_shared else seen(called(name, given, tmp_path))
     second = seen(called_or_refused(name, given | {argument: value}, tmp_path))
     if isinstance(second, Refusal):
         assert second.argument == argument
         assert not isinstance(other, Same)
     else:
         assert agree(first, second) == isinstance(other, Same)
+
+
+@cache
+def by_default(name: str) -> Any:
+    """The result of the table's call as it is, which all arguments are compared with."""
+    return seen(called(name, TABLE[name][0], Path()))
 
 
 class Refusal(NamedTuple):

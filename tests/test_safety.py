@@ -532,7 +532,7 @@ def test_a_report_on_a_full_disk_is_one_line(capsys, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     for place in (
-        "derivations.report.directory.tempfile.mkdtemp",
+        "derivations.report.pages.tempfile.mkdtemp",
         "numeric.emit.outputs.modules.write",
     ):
         with monkeypatch.context() as patch:

@@ -47,8 +47,6 @@ def run(options: argparse.Namespace) -> int:
     from derive import activations
 
     activation = activations.by_name(options.activation)
-    plots.check(options.plot)
-    rows.check(options)
     if options.draws > _MOST:
         raise InputError("--draws", options.draws, f"at most {_MOST}")
     if options.run is not None:

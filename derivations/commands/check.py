@@ -65,7 +65,6 @@ def run(options: argparse.Namespace) -> int:
 
     chosen = claims.claims(options.chapters)
     report.check_directory(options.report)
-    rows.check(options)
     kept = Kept(f"{Path(options.report).resolve()}.partial")
     kept.check()
     if options.fresh:

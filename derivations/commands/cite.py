@@ -23,7 +23,6 @@ def run(given: argparse.Namespace) -> int:
     """Print the entries; 0."""
     from derive.citations import cite
 
-    rows.check(given)
     found = cite(*given.which)
     if not rows.are_written(given, ("key", "bibtex"), list(found.entries.items())):
         print(found)

@@ -53,8 +53,6 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the law, its quantiles and the tests; 0, or 1 where samples reject the law."""
-    plots.check(given.plot)
-    rows.check(given)
     from numeric import deep
 
     net = options.network(argparse.Namespace(**_OTHERS | vars(given) | {"ratio": None}))

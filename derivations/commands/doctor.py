@@ -21,7 +21,6 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print versions, the cache, threads and the GPU; 1 where a small simulation fails."""
-    rows.check(given)
     found = [*_versions(), *_machine(), ("cache", _cache()), ("GPU", _gpu())]
     fault = _fault()
     found.append(("a try", fault or "a network of orthogonal matrices keeps K, as it should"))

@@ -78,7 +78,6 @@ def run(options: argparse.Namespace) -> int:
     from derivations.report import line
     from numeric import checks
 
-    rows.check(options)
     if options.figure is None:
         listed = [(each.name, claim.title) for each in figures.drawn() for claim in each.claims]
         if not rows.are_written(options, ("figure", "title"), listed):

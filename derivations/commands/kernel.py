@@ -42,7 +42,6 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Write a module, and print where; or list; 0."""
-    rows.check(given)
     if given.list:
         listed = _listing(given.tensors)
         if not rows.are_written(given, ("line",), ([line] for line in listed)):
@@ -50,7 +49,7 @@ def run(given: argparse.Namespace) -> int:
         return 0
     if not given.tensors:
         raise InputError("TENSOR", given.tensors, "a tensor such as V, or --list")
-    from derive import recursion
+    from derive import activations, recursion
     from numeric import write_c, write_module
     from numeric.codegen.python import planned
     from numeric.emit import outputs
@@ -66,7 +65,7 @@ def run(given: argparse.Namespace) -> int:
     names = [name for text in given.tensors for name in options.tensor_names(text)]
     made = [recursion(name, weights, layer=given.layer) for name in names]
     made = made if given.multi else [each.single_input() for each in made]
-    sigma, first = options.activation(given.activation), options.first_ensemble(given)
+    sigma, first = activations.by_name(given.activation), options.first_ensemble(given)
     if output == STDOUT:
         write_text(planned(made, sigma, first).text(), output, "-o")
         paths = [Path(STDOUT)]

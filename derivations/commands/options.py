@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from derivations.training.data import Images, Source
-    from derive import Activation, Exchangeable, Network, WeightEnsemble
+    from derive import Exchangeable, Network, WeightEnsemble
     from derive.engine.tensors import Name
 
 WEIGHTS = (
@@ -196,51 +196,29 @@ def first_ensemble(
     return _plain(arguments.first_weights, C_W) if arguments.first_weights else None
 
 
-def activation(name: str) -> Activation:
-    """An activation by its name, or by an expression in z."""
-    from derive.activations.functions import by_name
-
-    return by_name(name)
-
-
 def network(arguments: argparse.Namespace) -> Network:
     """The network of --weights …, with the defaults of `derive.Network`."""
     from derive import Network
+    from derive.expressions import parse_layer_expression, parse_number
 
     critical = arguments.C_W == "critical"
-    weight = None if critical else _number("--C_W", arguments.C_W)
+    given = not critical and arguments.C_W is not None
+    weight = parse_number("--C_W", arguments.C_W) if given else None
     build = Network.critical if critical else Network
     others: dict[str, Any] = {
-        "lambda_b": _of_layer("--lambda_b", arguments.lambda_b),
-        "lambda_W": _of_layer("--lambda_W", arguments.lambda_W),
+        "lambda_b": parse_layer_expression("--lambda_b", arguments.lambda_b),
+        "lambda_W": parse_layer_expression("--lambda_W", arguments.lambda_W),
         "layer": arguments.layer,
     }
     if arguments.C_b is not None:
-        others["C_b"] = _number("--C_b", arguments.C_b)
+        others["C_b"] = parse_number("--C_b", arguments.C_b)
     first = first_ensemble(arguments, weight)
-    if not _is_several(arguments.weights):
+    if not set(arguments.weights) & set(";*"):  # one law for all layers
         return build(arguments.activation, ensemble(arguments, weight), first, **others)
     check_parameters(arguments)
     if weight is not None:
         others["C_W"] = weight
     return build(arguments.activation, arguments.weights, first, **others)
-
-
-def _is_several(text: str) -> bool:
-    """True if the laws differ by layer, as in "gaussian; orthogonal*"."""
-    return ";" in text or "*" in text
-
-
-def _number(argument: str, text: str | None) -> sympy.Expr | None:
-    from derive.expressions import parse_number
-
-    return None if text is None else parse_number(argument, text)
-
-
-def _of_layer(argument: str, text: str) -> sympy.Expr:
-    from derive.expressions import parse_layer_expression
-
-    return parse_layer_expression(argument, text)
 
 
 def network_inputs(

@@ -18,8 +18,9 @@ def argument(command: argparse.ArgumentParser, what: str) -> None:
     command.add_argument("--plot", metavar="FILE", help=f"draw {what} there, as SVG, PDF or PNG")
 
 
-def check(path: str | None) -> None:
-    """InputError, before the work, where no figure could be drawn at `path`; None is no option."""
+def check(given: argparse.Namespace) -> None:
+    """Raise InputError, before the work, if --plot names a file that cannot be drawn."""
+    path: str | None = getattr(given, "plot", None)
     if path is None:
         return
     from numeric.emit import outputs

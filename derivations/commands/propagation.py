@@ -33,7 +33,6 @@ def run(given: argparse.Namespace) -> int:
     from derive.expressions import parse_number
     from numeric import propagation
 
-    rows.check(given)
     depth = as_integer("--depth", given.depth, 0)
     C_W, C_b = parse_number("--C_W", given.C_W), parse_number("--C_b", given.C_b)
     net = Network(activations.by_name(given.activation), Gaussian(C_W), C_b=C_b)

@@ -39,9 +39,9 @@ def arguments(
 
 
 def check(given: argparse.Namespace) -> None:
-    """Raise InputError where a file cannot be written."""
-    check_file("--csv", given.csv)
-    check_file("--json", given.json)
+    """Raise InputError, before the work, if --csv or --json names a file that cannot be written."""
+    for name in BOTH:
+        check_file(f"--{name}", getattr(given, name, None))
 
 
 def are_written(

@@ -46,8 +46,6 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print edges, atoms, moments and the self-check; 0."""
-    plots.check(given.plot)
-    rows.check(given)
     if given.moments < 1 or given.moments > 16:
         raise InputError("--moments", given.moments, "1 to 16")
     if given.points < 0 or given.points > 10**6:

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from derive.errors import InputError, as_integer
 from derive.work.defaults import DRAWS
@@ -68,20 +68,12 @@ def arguments(command: argparse.ArgumentParser) -> None:
     plots.argument(command, "theory, with --compare beside the networks,")
 
 
-class Data(NamedTuple):
-    """Training and test inputs, and the targets of both."""
-
-    inputs: NDArray[np.float64]
-    targets: NDArray[np.float64]
-    test: NDArray[np.float64] | None
-
-
 def run(given: argparse.Namespace) -> int:
     """Print theory and ensembles; 1 where they disagree."""
+    import numpy as np
+
     from numeric import compare, flow, plot, training
 
-    plots.check(given.plot)
-    rows.check(given)
     if given.run is not None:
         make_directory("--run", given.run)
     if given.compare and not given.width:
@@ -91,8 +83,8 @@ def run(given: argparse.Namespace) -> int:
     depth = as_integer("--depth", given.depth, 1)
     eta = given.eta
     if eta is None:
-        theta = flow(net, data.inputs, depth, "Theta")["Theta"].to_numpy()[-1]
-        eta = float(1 / _largest(theta))
+        theta = flow(net, data[0], depth, "Theta")["Theta"].to_numpy()[-1]
+        eta = 1 / float(np.linalg.eigvalsh(np.atleast_2d(theta))[-1])
     theory = training.flow(net, *data, depth, eta, given.steps, given.outputs)
     tables = [theory]
     finite = [t for t in given.steps if math.isfinite(t)]
@@ -130,13 +122,10 @@ def run(given: argparse.Namespace) -> int:
     return 0 if comparison.agrees else 1
 
 
-def _largest(theta: NDArray[np.float64]) -> float:
-    import numpy as np
-
-    return float(np.linalg.eigvalsh(np.atleast_2d(theta))[-1])
-
-
-def _data(given: argparse.Namespace, net: Network) -> Data:
+def _data(
+    given: argparse.Namespace, net: Network
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]:
+    """Training inputs, their targets, and test inputs."""
     import numpy as np
 
     from numeric import checks
@@ -153,7 +142,7 @@ def _data(given: argparse.Namespace, net: Network) -> Data:
         raise InputError("--train", f"{train} and {test}", f"{len(inputs)} inputs at most")
     chosen = np.random.default_rng(checks.seed(given.seed)).permutation(len(inputs))[: train + test]
     X = inputs[chosen]
-    return Data(X[:train], targets[chosen[:train]], X[train:] if test else None)
+    return X[:train], targets[chosen[:train]], X[train:] if test else None
 
 
 def _images(

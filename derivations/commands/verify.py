@@ -53,7 +53,6 @@ def run(options: argparse.Namespace) -> int:
     from numeric.examples import drawn
     from numeric.tables.compare import FALSE_ALARMS
 
-    rows.check(options)
     if options.only is not None and not 1 <= options.only <= options.examples:
         raise InputError("--only", options.only, f"1 to {options.examples}, the examples")
     numbers = iter([options.only] if options.only else range(1, options.examples + 1))

@@ -1,7 +1,7 @@
 """The verdicts as lines on a terminal, as JSON, and as pages to read in a browser."""
 
 from .book import Book, count, ledgers
-from .directory import INDEX, check_directory, write_directory
+from .pages import INDEX, check_directory, write_directory
 from .record import as_json, seconds_before, write_json
 from .terminal import last, ledger_lines, line, measure, summary
 

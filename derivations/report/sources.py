@@ -44,44 +44,46 @@ SOURCES: Mapping[str, tuple[str, str]] = {
 }
 """Titles and authors."""
 
-ICONS: Mapping[str, str] = {
-    "exact": "✓",
-    "enclosed": "∈",
-    "numeric": "≈",
-    "statistical": "σ",
-    "reproduced": "↻",
-    "reduced size": "↺",
-    "not reproduced": "⊘",
-    "weak": "~",
-    "misprint": "✎",
-    "doubtful": "?",
-    "fails": "✗",
-    "not a statement": "≔",
-    "open": "○",
-    "not checked": "–",
+VERDICTS: Mapping[str, tuple[str, str]] = {
+    "exact": ("✓", "proven with symbols or rational numbers"),
+    "enclosed": ("∈", "proven by interval arithmetic at the points stated, and at no others"),
+    "numeric": ("≈", "floats agree, to the digits stated where two numbers are compared"),
+    "statistical": (
+        "σ",
+        "every sampled number lies within its bound, in standard errors, and would have shown a "
+        "theory that is wrong by 20 %",
+    ),
+    "reproduced": (
+        "↻",
+        "an experiment with training, run at the printed size, bears out what is said of it, by "
+        "tests over seeds",
+    ),
+    "reduced size": (
+        "↺",
+        "reproduced at reduced size: the experiment bears out what is said of it at the size "
+        "stated, and nothing is claimed of another",
+    ),
+    "not reproduced": (
+        "⊘",
+        "at the size stated the experiment does not bear out all that is said of it",
+    ),
+    "weak": (
+        "~",
+        "every sampled number lies within its bound, but a theory that is wrong by more than 20 % "
+        "would have passed too",
+    ),
+    "misprint": (
+        "✎",
+        "what is printed is wrong; the derivation says what is true, and a number bears witness",
+    ),
+    "doubtful": (
+        "?",
+        "what is printed is wrong in the text at hand, which may have lost the characters that "
+        "would make it right",
+    ),
+    "fails": ("✗", "derivation and print differ, and nothing proves which is wrong"),
+    "not a statement": ("≔", "a definition, which says nothing that could be false"),
+    "open": ("○", "an experiment with training, which the book does not repeat"),
+    "not checked": ("–", "its claims were not run"),
 }
-"""The sign before a verdict's word."""
-
-MEANINGS: Mapping[str, str] = {
-    "exact": "proven with symbols or rational numbers",
-    "enclosed": "proven by interval arithmetic at the points stated, and at no others",
-    "numeric": "floats agree, to the digits stated where two numbers are compared",
-    "statistical": "every sampled number lies within its bound, in standard errors, and would have "
-    "shown a theory that is wrong by 20 %",
-    "reproduced": "an experiment with training, run at the printed size, bears out what is said of "
-    "it, by tests over seeds",
-    "reduced size": "reproduced at reduced size: the experiment bears out what is said of it at "
-    "the size stated, and nothing is claimed of another",
-    "not reproduced": "at the size stated the experiment does not bear out all that is said of it",
-    "weak": "every sampled number lies within its bound, but a theory that is wrong by more than "
-    "20 % would have passed too",
-    "misprint": "what is printed is wrong; the derivation says what is true, and a number bears "
-    "witness",
-    "doubtful": "what is printed is wrong in the text at hand, which may have lost the characters "
-    "that would make it right",
-    "fails": "derivation and print differ, and nothing proves which is wrong",
-    "not a statement": "a definition, which says nothing that could be false",
-    "open": "an experiment with training, which the book does not repeat",
-    "not checked": "its claims were not run",
-}
-"""The meaning of a verdict."""
+"""The sign before a verdict's word, and its meaning."""

@@ -21,13 +21,11 @@ from derivations.claims.registry import Outcome
 from derivations.claims.verdicts import Verdict
 from derivations.ledger import Entry
 from derivations.report import Book
-from derivations.report.chapters import Proof, sections
+from derivations.report.chapters import Proof, cited, duration, sections
 from derivations.report.code import marked, source
-from derivations.report.formulas import mathml
-from derivations.report.mathematics import phrase, prose
+from derivations.report.mathematics import mathml, phrase, prose
 from derivations.report.pages import pages
 from derivations.report.terminal import last, ledger_lines, line, measure, summary
-from derivations.report.views import cited, duration
 from derive import InputError
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -401,7 +399,7 @@ def test_a_report_that_cannot_be_finished_leaves_the_former_one(book, tmp_path, 
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report.directory, "write_json", stop)
+    monkeypatch.setattr(report.pages, "write_json", stop)
     with pytest.raises(KeyboardInterrupt):
         report.write_directory(Book([]), target)
     assert {path.name: path.read_bytes() for path in target.iterdir()} == before
