@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.example_libraries import optimizers
 
 from ....arrays import Array
 from .reading import JaxReading
 
 Parameters = dict[str, Any]
 Values = Callable[[Parameters, Any], list[Array]]
+
+_DECAYS, _EPS = (0.9, 0.999), 1e-8
+"""Of Adam, as torch and optax have them."""
 
 
 class Optimizer(NamedTuple):
@@ -77,8 +79,8 @@ class Steps:
     @staticmethod
     def optimizers(rates: Mapping[str, float]) -> dict[str, Callable[[Parameters], Optimizer]]:
         """SGD and Adam as functions of a model, with one rate for all parameters."""
-        kinds = {"SGD": optimizers.sgd, "Adam": optimizers.adam}
-        return {name: lambda _, at=name: _of_jax(kinds[at](rates[at])) for name in rates}  # type: ignore[misc]
+        kinds = {"SGD": _sgd, "Adam": _adam}
+        return {name: lambda _, at=name: kinds[at](rates[at]) for name in rates}  # type: ignore[misc]
 
     @staticmethod
     def rates_of(model: Parameters, optimizer: Any) -> dict[str, float]:
@@ -118,14 +120,30 @@ def _responses(
     return found
 
 
-def _of_jax(made: Any) -> Optimizer:
-    """One of JAX's own, whose states have the parameters, as one that returns updates."""
-    start, step, parameters = made
-
+def _sgd(rate: float) -> Optimizer:
     def update(slopes: Parameters, state: Any, own: Any = None) -> tuple[Parameters, Any]:
-        count, before = state
-        after = step(count, slopes, before)
-        old, new = parameters(before), parameters(after)
-        return {path: new[path] - old[path] for path in new}, (count + 1, after)
+        return {path: -rate * each for path, each in slopes.items()}, state
 
-    return Optimizer(lambda own: (0, start(own)), update)
+    return Optimizer(lambda own: None, update)
+
+
+def _adam(rate: float) -> Optimizer:
+    def update(slopes: Parameters, state: Any, own: Any = None) -> tuple[Parameters, Any]:
+        step, *old = state
+        step += 1
+        powers = zip(old, _DECAYS, (1, 2), strict=True)
+        new = [
+            {path: beta * each[path] + (1 - beta) * slopes[path] ** k for path in slopes}
+            for each, beta, k in powers
+        ]
+        m, v = (
+            {path: each[path] / (1 - beta**step) for path in slopes}
+            for each, beta in zip(new, _DECAYS, strict=True)
+        )
+        found = {path: -rate * m[path] / (v[path] ** 0.5 + _EPS) for path in slopes}
+        return found, (step, *new)
+
+    def init(own: Parameters) -> Any:
+        return 0, *({path: 0 * each for path, each in own.items()} for _ in _DECAYS)
+
+    return Optimizer(init, update)
