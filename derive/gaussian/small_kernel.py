@@ -42,10 +42,9 @@ def around_zero(activation: Pieces, bracket: Bracket, power: sympy.Rational) -> 
 
     Raises InputError where a factor has a δ-function at 0.
     """
-    orders = tuple(order for _, order in bracket.factors)
+    orders, outer = bracket.line
     if any(0 in activation.jumps(j) for order in set(orders) for j in range(order)):
         raise InputError("activation", str(activation), "one without σ's kink differentiated at 0")
-    outer = len(bracket.outer)
     degree = int(2 * power) + outer
     series: PowerSeries = {}
     for side in (-1, 1):
@@ -100,8 +99,7 @@ def _taylor(activation: Pieces, side: int, degree: int) -> tuple[sympy.Expr, ...
 @cache
 def scale_invariant(activation: Pieces, bracket: Bracket) -> sympy.Expr:
     """The bracket of a scale-invariant σ, a power of `K`."""
-    orders = tuple(order for _, order in bracket.factors)
-    value = closed_forms.average(activation, orders, len(bracket.outer))
+    value = closed_forms.average(activation, *bracket.line)
     if value is None:
         raise InputError("activation", str(activation), f"one with a closed form of {bracket}")
     return sympy.expand(sympy.simplify(value))
@@ -118,10 +116,10 @@ def around_point(
 
     Raises InputError where an average does not reach the digits.
     """
-    orders = tuple(sorted(order for _, order in bracket.factors))
-    outer, found = len(bracket.outer), []
+    orders, outer = bracket.line
+    found = []
     for k in range(count):
-        value, radius = _by_parts_at(activation, orders, outer + 2 * k, at, digits)
+        value, radius = _by_parts_at(activation, tuple(sorted(orders)), outer + 2 * k, at, digits)
         scale = 2**k * factorial(k)
         found.append(Enclosure(value / scale, radius / scale))
     return tuple(found)
