@@ -17,7 +17,6 @@ import sympy
 from flint import acb, arb, ctx, fmpq
 from sympy.core.evalf import PrecisionExhausted
 
-from ..arithmetic import powerseries
 from ..arithmetic.balls import Ball, compile_arb, exactly, to_mpf
 from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError
@@ -26,7 +25,7 @@ from ..work.caches import cache
 from . import closed_forms
 from .brackets import Bracket
 from .oracle import MAX_DIGITS, Enclosure, bracket, gaussian_average
-from .pieces import Pieces, series_at_zero
+from .pieces import Pieces, product_series, series_at_zero
 from .shapes import Shape
 
 _DOUBLINGS = 4  # of the digits carried, until what a closed form cancels leaves those wanted
@@ -74,16 +73,8 @@ def _product(
     activation: Pieces, side: int, orders: tuple[int, ...], degree: int
 ) -> tuple[sympy.Expr, ...]:
     """The Taylor coefficients of Π σ^{(orders)} on one side of 0, through z^degree."""
-    if not orders:
-        return (sympy.Integer(1),) + (sympy.Integer(0),) * degree
-    first = _derivative(activation, side, orders[0], degree)
-    rest = _product(activation, side, orders[1:], degree)
-    return tuple(map(sympy.expand, powerseries.multiply(first, rest)))
-
-
-def _derivative(activation: Pieces, side: int, order: int, degree: int) -> tuple[sympy.Expr, ...]:
-    taylor = taylor_at_zero(activation, side, degree + order)
-    return tuple(taylor[k + order] * sympy.ff(k + order, order) for k in range(degree + 1))
+    taylor = taylor_at_zero(activation, side, degree + max(orders, default=0))
+    return product_series(taylor, orders, degree)
 
 
 def taylor_at_zero(activation: Pieces, side: int, degree: int) -> tuple[sympy.Expr, ...]:
