@@ -8,8 +8,7 @@ import sympy
 
 from derive.activations.functions import Activation
 from derive.depth.asymptotics import asymptotics
-from derive.depth.terms import printed
-from derive.display.objects import Shown
+from derive.display.objects import Shown, printed
 from derive.engine.step import Step, step
 from derive.engine.tensors import Name, named
 from derive.layers.per_layer import PerLayer
