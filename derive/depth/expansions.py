@@ -428,7 +428,8 @@ class Asymptotics(Shown):
         if isinstance(system, FallingSystem):
             if self._all_powers:
                 return str(system.law)
-            lines.append(f"  with K of layer ℓ, {_printed_law(system)}")
+            law = str(system.law).partition(": ")[2]
+            lines.append(f"  with K of layer ℓ, {law}")
         if self._head:
             lines.append(f"  behind the last layers {'; '.join(self._head)}")
         lines += [
@@ -478,8 +479,3 @@ def _floats(known: Mapping[sympy.Symbol, Any]) -> dict[sympy.Symbol, sympy.Expr]
         symbol: sympy.Float(value, max(DIGITS, mpmath.mp.dps)) if value.is_Float else value
         for symbol, value in exact.items()
     }
-
-
-def _printed_law(system: FallingSystem) -> str:
-    """The law of K without σ's name."""
-    return str(system.law).partition(": ")[2]

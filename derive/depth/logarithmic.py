@@ -18,7 +18,6 @@ power of ℓ appears, and no expansion in 1/ℓ and log ℓ holds it: log u is l
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from math import exp, factorial, log, sqrt
 
@@ -35,6 +34,7 @@ from ..gaussian.pieces import product_series, series_at_zero
 from ..gaussian.small_kernel import around_zero
 from ..symbols import K, ell, z
 from .criticality import criticality
+from .layer_functions import by_powers
 from .points import CriticalPoint
 from .systems import SQUARE
 
@@ -177,7 +177,7 @@ def tail(
     weight = by_parts(outer, z, K)
     many = extent + outer + 1
     cut = sympy.Integer(extent + 1)
-    found: dict[sympy.Expr, sympy.Expr] = defaultdict(lambda: ZERO)
+    total = sympy.S.Zero
     for kink in (each for each in activation.kinks if abs(each) == distance):
         side = int(sympy.sign(kink))
         ends = beyond(activation, kink, side), activation.beside_zero(side)
@@ -189,12 +189,13 @@ def tail(
                 for j in range(many - k + 1):
                     n = k + i + 2 * j
                     part = value * factor * sympy.Rational(factorial(n), (-2) ** j * factorial(j))
-                    _add(found, sympy.expand(part * K ** (n + 1 - j) / distance ** (n + 1)))
+                    total += part * K ** (n + 1 - j) / distance ** (n + 1)
         for (place, m), value in deltas(activation, orders).items():
             if place == kink:
                 density = sympy.exp((distance**2 - z**2) / (2 * K))
                 part = (weight * density).diff(z, m).subs(z, kink)
-                _add(found, sympy.expand(value * (-1) ** m * part))
+                total += value * (-1) ** m * part
+    found = by_powers(total)
     return {q: value for q, value in found.items() if value != 0 and size(q) < cut}, cut
 
 
@@ -205,10 +206,3 @@ def _at_kink(
     taylor = series_at_zero(piece.subs(z, kink + side * z), degree + max(orders, default=0))
     sign = side ** sum(orders)
     return tuple(sign * each for each in product_series(taylor, orders, degree))
-
-
-def _add(found: dict[sympy.Expr, sympy.Expr], expression: sympy.Expr) -> None:
-    """Its powers of K."""
-    for term in sympy.Add.make_args(expression):
-        value, rest = term.as_independent(K)
-        found[rest.as_base_exp()[1] if rest != 1 else ZERO] += value

@@ -116,11 +116,7 @@ def point_at_zero(activation: Activation) -> CriticalPoint | None:
         return CriticalPoint(zero, C, zero, zero, zero, _beyond_powers(activation, C))
     for power in range(2, _MAX_ORDER):
         beyond = small_kernel_average(activation, (0, 0), power) - slope
-        powers: dict[sympy.Expr, sympy.Expr] = {}
-        for term in sympy.Add.make_args(sympy.expand(beyond)):
-            coefficient, exponent = term.as_coeff_exponent(K)
-            powers[exponent] = powers.get(exponent, zero) + C * coefficient
-        for exponent, total in sorted(powers.items()):
+        for exponent, total in sorted(by_powers(C * beyond).items()):
             if (coefficient := sympy.simplify(total)) != 0:
                 stability = "stable" if coefficient < 0 else "unstable"
                 return CriticalPoint(zero, C, zero, coefficient, exponent - 1, stability)

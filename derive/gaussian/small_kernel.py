@@ -73,13 +73,9 @@ def _product(
     activation: Pieces, side: int, orders: tuple[int, ...], degree: int
 ) -> tuple[sympy.Expr, ...]:
     """The Taylor coefficients of Π σ^{(orders)} on one side of 0, through z^degree."""
-    taylor = taylor_at_zero(activation, side, degree + max(orders, default=0))
+    most = degree + max(orders, default=0)
+    taylor = _taylor(activation, side, -(-most // 8) * 8)  # few degrees, which are cached
     return product_series(taylor, orders, degree)
-
-
-def taylor_at_zero(activation: Pieces, side: int, degree: int) -> tuple[sympy.Expr, ...]:
-    """The Taylor coefficients of σ's piece on one side of 0, through z^degree at least."""
-    return _taylor(activation, side, -(-degree // 8) * 8)[: degree + 1]
 
 
 @cache
