@@ -260,8 +260,7 @@ class SequenceRecursion(Recursion):
     def composed(self) -> Composed:
         """The right-hand side; its brackets are at K, or behind a norm at the kernel of y."""
         label = kernel_label(self.through.argument_kinds[0])
-        alike = self.is_single_input or not self.through.taps.moves
-        found = polynomial(self._own_terms, self.symbol) if alike else self._over_taps()
+        found = self._over_taps()
         if label == "K":
             return Composed(found, {})
 
@@ -308,11 +307,8 @@ class SequenceRecursion(Recursion):
 
     def _over_taps(self) -> sympy.Expr:
         """The right-hand side, each term under a sum over the taps that move samples in it."""
-        total, terms, taps = sympy.Integer(0), self._own_terms, self.through.taps
-        if taps.past is not None:
-            wanted = "K and Theta alone, with a skip past one matrix from positions to others"
-            raise InputError("tensors", str(self.name), wanted)
-        for key, value in terms.items():
+        total, taps = sympy.Integer(0), self.through.taps
+        for key, value in self._own_terms.items():
             moved: dict[int, set[int]] = {}
             factors = [sympy.Integer(1), polynomial({(UNIT, 0): value}, self.symbol)]
             for atom, exponent in key[0]:
@@ -323,6 +319,9 @@ class SequenceRecursion(Recursion):
                     moved.setdefault(label // MOVED, set()).add(label % MOVED)
                 to = {sympy.Integer(n): sympy.Integer(n % MOVED) for n in labels}
                 factors[not labels] *= found.xreplace({each: each.xreplace(to) for each in parts})
+            if moved and taps.past is not None:
+                wanted = "K and Theta alone, with a skip past one matrix from positions to others"
+                raise InputError("tensors", str(self.name), wanted)
             scale = sympy.Rational(1, taps.count) ** len(moved)
             blocks = [sorted(moved[tap]) for tap in sorted(moved)]
             total += scale * factors[1] * over_taps(factors[0], taps, blocks)

@@ -25,13 +25,13 @@ from ..expressions import as_expression
 from ..layers.per_layer import PerLayer, normal, value_at
 from ..symbols import ell
 from ..weights import Gaussian, WeightEnsemble
-from .expansions import MOST_TERMS, Asymptotics
+from .expansions import MOST_TERMS, Asymptotics, Term
 from .layer_functions import functions
-from .log_decay import FallingSystem, falls
+from .log_decay import FallingSystem
+from .logarithmic import falling_point
 from .points import CriticalPoint
 from .staged import StagedSystem
 from .systems import Solution, System, closed_set, quotient
-from .terms import Term
 
 __all__ = ["Asymptotics", "Term", "asymptotics", "counterterm", "ell", "together"]
 
@@ -53,7 +53,7 @@ def asymptotics(
     """Solve a derived recursion, with all that it needs, at large depth and a fixed point of K.
 
     At criticality K* = 0 and where every K is fixed the terms are exact; around K* > 0 they are
-    numbers, each with its `error` (`derive.depth.fixed_point_series`), and `.error(layer)` says
+    numbers, each with its `error` (`derive.depth.fixed_points`), and `.error(layer)` says
     what is left out of all of them at a layer. Where σ is linear up to a kink, as hard_tanh, K
     falls like 1/log ℓ, and the terms are c K^q ℓ^p in K of that layer (`derive.depth.log_decay`).
 
@@ -180,7 +180,7 @@ def _system(
     if point is not None and (variances or not isinstance(point, CriticalPoint)):
         wanted = "a point of criticality(activation).points, and no C_b and C_W beside it"
         raise InputError("point", point, wanted)
-    if made.layer is None and variances is None and point is None and falls(activation):
+    if made.layer is None and variances is None and point is None and falling_point(activation):
         if head:
             wanted = "no other last layers, where K falls like 1/log ℓ"
             raise InputError("layer", str(head[-1].layer or "dense()"), wanted)

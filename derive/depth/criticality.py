@@ -7,8 +7,8 @@ neuron and what nearby inputs part by,
 
 a layer is critical at a K* = F(K*) with χ_∥ = χ_⊥ = 1 (`layer_functions`). These points are all K
 (scale-invariant σ), K* → 0, and isolated K* > 0 (half-stable, since at χ_∥ = 1 the quadratic term
-attracts from one side and repels to the other); `points` finds those of the dense layer and
-`layer_points` those of others. Two more classes come with norms, behind which the brackets' kernels
+attracts from one side and repels to the other); `points` finds them.
+Two more classes come with norms, behind which the brackets' kernels
 are the same for every K, so that F = aK + s and χ_⊥ = a + u/K, with a = γ² of the skip.
 
 Where a < 1, "normalized", s/(1 − a) attracts, χ_∥ = a, and χ_⊥ = 1 where u = s: a line C_b(C_W).
@@ -39,11 +39,18 @@ from ..symbols import C_b, layer, z
 from ..weights import WeightEnsemble, as_weights
 from ..work.caches import cache
 from . import modes
-from .affine import affine, against_one
 from .gains import Gain, short
-from .layer_functions import LayerFunction, float_to, floating, functions, number, sigmas
-from .layer_points import neutral_point, of_layer
-from .points import CriticalPoint, of_dense
+from .layer_functions import (
+    LayerFunction,
+    affine,
+    against_one,
+    float_to,
+    floating,
+    functions,
+    number,
+    sigmas,
+)
+from .points import CriticalPoint, neutral_point, of_dense, of_layer
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,9 +11,9 @@ import mpmath
 import sympy
 
 from .. import symbols
-from ..arithmetic.logseries import EXACT, LogSeries, size
+from ..arithmetic.logseries import EXACT, ZERO, LogSeries, size
 from ..display.labels import component_latex
-from ..display.objects import Shown, readable
+from ..display.objects import Shown, printed, readable
 from ..engine.fields import Field
 from ..engine.stages import STEM
 from ..engine.step import step
@@ -22,14 +22,54 @@ from ..errors import InputError
 from ..symbols import K, ell
 from ..weights import WeightEnsemble
 from ..work.progress import telling
-from .kernel_series import KernelSeries
-from .log_decay import FallingSystem
+from .log_decay import FallingSystem, KernelSeries
 from .staged import StagedSystem
 from .systems import Quantity, Solution, System, quotient
-from .terms import DIGITS, Term, number, printed
 
 MOST_TERMS = 100
 """Of an expansion: each power of ℓ takes longer than the one before."""
+DIGITS = 30
+"""Of numbers that stand among the terms."""
+_SIMPLE = 10**6  # denominators of exponents beyond stand for decimal numbers
+
+
+@dataclass(frozen=True, repr=False)
+class Term(Shown):
+    """coefficient · ℓ^{−exponent} (log ℓ)^log; universal if no free constant is in it.
+
+    `error` is how far the coefficient can be off, 0 where it is exact.
+    """
+
+    coefficient: sympy.Expr
+    exponent: sympy.Expr
+    log: int
+    universal: bool
+    error: sympy.Expr = ZERO
+
+    @property
+    def expr(self) -> sympy.Expr:
+        """The term as a function of `ell`."""
+        return self.coefficient * ell**-self.exponent * sympy.log(ell) ** self.log
+
+    @property
+    def factored(self) -> Term:
+        """The same with its coefficient in factors, where that is exact."""
+        if self.coefficient.has(sympy.Float):
+            return self
+        return replace(self, coefficient=sympy.factor(self.coefficient))
+
+    def latex(self) -> str:
+        """The term in LaTeX."""
+        return str(sympy.latex(readable(self.expr)))
+
+    def __str__(self) -> str:
+        return printed(self.expr)
+
+
+def number(exponent: sympy.Expr) -> sympy.Expr:
+    """An exponent as it is, or as a decimal number where it stands for one."""
+    many = exponent.is_Rational and exponent.q > _SIMPLE
+    return sympy.Float(exponent, DIGITS) if many else exponent
 
 
 @dataclass(frozen=True, repr=False)
@@ -388,7 +428,8 @@ class Asymptotics(Shown):
         if isinstance(system, FallingSystem):
             if self._all_powers:
                 return str(system.law)
-            lines.append(f"  with K of layer ℓ, {_printed_law(system)}")
+            law = str(system.law).partition(": ")[2]
+            lines.append(f"  with K of layer ℓ, {law}")
         if self._head:
             lines.append(f"  behind the last layers {'; '.join(self._head)}")
         lines += [
@@ -438,8 +479,3 @@ def _floats(known: Mapping[sympy.Symbol, Any]) -> dict[sympy.Symbol, sympy.Expr]
         symbol: sympy.Float(value, max(DIGITS, mpmath.mp.dps)) if value.is_Float else value
         for symbol, value in exact.items()
     }
-
-
-def _printed_law(system: FallingSystem) -> str:
-    """The law of K without σ's name."""
-    return str(system.law).partition(": ")[2]

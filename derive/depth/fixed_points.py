@@ -1,8 +1,22 @@
-"""Fixed points of the kernel at given C_b and C_W."""
+"""Fixed points of the dense layer's kernel, and expansions around those with K* > 0, in numbers.
+
+No such K* is rational in general, nor are Gaussian averages there. By Price's theorem,
+d⟨F⟩_K/dK = ½⟨F''⟩_K, a bracket is a power series in δ = K − K* with averages at K* for
+coefficients. Two kinds of fixed point let depth act in a way that can be solved:
+
+* Half-stable, χ_∥ = 1 (and χ_⊥ = 1) with δ' = δ + aδ² + bδ³ + …, a ≠ 0. Then 1/δ' = 1/δ − a +
+  (a² − b)δ + …, so that δ = −1/(aℓ) + O(log ℓ/ℓ²) from the side where aδ < 0, as at K* = 0 with
+  exponent 1. As a factor χ_∥ = 1 + 2aδ + … is 1 − 2/ℓ, every tensor follows a power of ℓ, with
+  χ_⊥ = 1 − p/ℓ + …, p = (C_W/a) d⟨σ'σ'⟩/dK, not rational.
+* Stable, |χ_∥| < 1. Then δ ~ χ_∥^ℓ, below every power of ℓ: up to what falls exponentially the
+  brackets stay as they are at K*, and T(ℓ+1) = a T(ℓ) + s has T = s/(1 − a) for its limit,
+  approached as a^ℓ, where |a| < 1; a line in ℓ where a = 1; and grows as a^ℓ where |a| > 1.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import mpmath
 import sympy
@@ -11,17 +25,26 @@ from ..activations.functions import Activation
 from ..citations import rests_on
 from ..errors import InputError
 from ..expressions import as_expression
+from ..gaussian.brackets import Bracket
+from ..gaussian.oracle import Enclosure
+from ..gaussian.small_kernel import around_point
 from ..layers import dense
 from ..symbols import C_W as WEIGHT
 from ..symbols import K, z
 from ..work.caches import cache
 from .layer_functions import floating, functions, number
-from .zeros import Function, Profile, between, even_part, extended, profile, same_power, zeros
+from .zeros import Function, Profile, between, even_part, extended, follows, profile, zeros
 
 _ROUNDING = 10 ** mpmath.mpf(-13)  # of K' − K, beside K
 _LINE_DIGITS = 150  # of σ(0)² and g'(0)
 _LINE = mpmath.mpf(10) ** -120  # where σ(0)² is 0
 _SAME = 10 ** mpmath.mpf(-18)  # of C_W, where every K is fixed
+ValueAndSlope: TypeAlias = Callable[[mpmath.mpf], tuple[Enclosure, Enclosure]]
+
+DIGITS = 50
+"""Of K* and of the averages there."""
+_FIRST = 15
+_SIGMA, _BALANCE = (Bracket(((1, 0), (1, b))) for b in (0, 2))
 
 
 @rests_on("roberts2022")
@@ -128,22 +151,17 @@ def _excess_range(
     limit, order = (floor, 0) if floor else (weight * slope - 1, 1)
     if limit:
         low = min(low, abs(limit) * low, floor or mpmath.inf)
-        low, _ = extended(
-            low, mpmath.mpf("0.1"), lambda at: abs(excess(at, 15) / at**order / limit - 1) < 0.25
-        )
+        law = follows(excess, lambda at: limit * at**order)
+        low, _ = extended(low, mpmath.mpf("0.1"), law)
     at_infinity = _squares(activation)
     high = max(high, between(at_infinity)[1], 100 * floor, 100 * _crossing(at_infinity, weight))
 
-    def settled(at: mpmath.mpf) -> bool:
-        law = at_infinity.at_infinity(at)
-        if law is None:
-            return same_power(excess)(at)
-        predicted = weight * law - at
-        if abs(predicted) < at * mpmath.mpf(10) ** -12:
-            return same_power(excess)(at)
-        return bool(abs(excess(at, 15) / predicted - 1) < 0.25)
+    def far(at: mpmath.mpf) -> mpmath.mpf | None:
+        squares = at_infinity.at_infinity(at)
+        predicted = None if squares is None else weight * squares - at
+        return predicted if predicted and abs(predicted) >= at * mpmath.mpf(10) ** -12 else None
 
-    high, _ = extended(high, mpmath.mpf(10), settled)
+    high, _ = extended(high, mpmath.mpf(10), follows(excess, far))
     return low, high
 
 
@@ -169,3 +187,57 @@ def _crossing(at_infinity: Profile, weight: mpmath.mpf) -> mpmath.mpf:
     if not weight or not coefficient or power is None or abs(power - 2) < mpmath.mpf("1e-6"):
         return mpmath.mpf(0)
     return (weight * coefficient) ** (1 / (1 - power / 2))
+
+
+@cache(entries=2**8)
+def half_stable(activation: Activation, near: sympy.Expr) -> Enclosure:
+    """The isolated critical K* near this one, to 50 digits."""
+    with mpmath.workdps(DIGITS + 20):
+        start = mpmath.mpf(sympy.N(near, DIGITS + 10))
+
+        def balance(at: mpmath.mpf) -> tuple[Enclosure, Enclosure]:
+            value, slope = around_point(activation, _BALANCE, at, 2, DIGITS + 5)
+            return value, slope
+
+        return _sharpened(balance, start)
+
+
+@cache(entries=2**8)
+def stable(activation: Activation, C_b: sympy.Expr, C_W: sympy.Expr) -> Enclosure:
+    """The one K* > 0 that attracts at these variances, to 50 digits.
+
+    Raises InputError where none does, or several.
+    """
+    found = fixed_points(activation, C_b, C_W, _FIRST)
+    if any(at.free_symbols for at, _, _ in found):
+        raise InputError("C_b, C_W", (C_b, C_W), "those of an isolated K*: here every K is fixed")
+    close = [(at, parallel) for at, parallel, _ in found if abs(parallel) < 1]
+    if len(close) != 1:
+        listed = ", ".join(
+            f"K* = {sympy.N(at, 6)} with χ_∥ = {sympy.N(x, 6)}" for at, x, _ in found
+        )
+        wanted = f"variances with one K* > 0 that attracts (found: {listed or 'no K* > 0'})"
+        raise InputError("C_b, C_W", (C_b, C_W), wanted)
+    with mpmath.workdps(DIGITS + 20):
+        bias, weight = (mpmath.mpf(sympy.N(each, DIGITS + 20)) for each in (C_b, C_W))
+        near = mpmath.mpf(close[0][0])
+
+        def excess(at: mpmath.mpf) -> tuple[Enclosure, Enclosure]:
+            value, slope = around_point(activation, _SIGMA, at, 2, DIGITS + 5)
+            miss = Enclosure(bias + weight * value.value - at, weight * value.radius)
+            return miss, Enclosure(weight * slope.value - 1, weight * slope.radius)
+
+        return _sharpened(excess, near)
+
+
+def _sharpened(function: ValueAndSlope, near: mpmath.mpf) -> Enclosure:
+    """The zero by Newton's method, with twice its last step and the function's error for radius."""
+    goal = near * mpmath.mpf(10) ** -DIGITS
+    for _ in range(12):
+        value, slope = function(near)
+        step = value.value / slope.value
+        near -= step
+        radius = 2 * (step**2 / near + value.radius / abs(slope.value))
+        if abs(step) < goal:
+            return Enclosure(near, 2 * abs(step) + radius)
+    raise InputError("activation", f"a fixed point near {mpmath.nstr(near, 8)}", "a simple one")

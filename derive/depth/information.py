@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import sympy
 
-from ..errors import InputError
-from ..expressions import as_expression
+from ..expressions import as_width
 from ..symbols import Symbol, v
 from ..work.caches import cache
 
@@ -39,7 +38,7 @@ def _moment(power: int) -> sympy.Expr:
 def entropy_deficit(neurons: sympy.Expr | int) -> sympy.Expr:
     """S_Gaussian − S of the joint density of so many neurons, to order v³, in nats."""
     deficit = v**2 * _moment(2) / 2 - v**3 * _moment(3) / 6
-    return deficit.subs(_N, _neurons("neurons", neurons))
+    return deficit.subs(_N, as_width("neurons", neurons))
 
 
 def mutual_information(first: sympy.Expr | int, second: sympy.Expr | int) -> sympy.Expr:
@@ -48,14 +47,6 @@ def mutual_information(first: sympy.Expr | int, second: sympy.Expr | int) -> sym
     (N_1 N_2/8) (v² − (3N + 20) v³/6) with N = N_1 + N_2: neurons share the fluctuation of the
     layer's length, and an infinitely wide layer has none to share.
     """
-    one, two = _neurons("first", first), _neurons("second", second)
+    one, two = as_width("first", first), as_width("second", second)
     shared = entropy_deficit(one + two) - entropy_deficit(one) - entropy_deficit(two)
     return sympy.factor(sympy.expand(shared))
-
-
-def _neurons(name: str, count: sympy.Expr | int) -> sympy.Expr:
-    wanted = "a whole number of neurons, 1 or more, or a symbol"
-    value = as_expression(name, count, wanted)
-    if value.is_number and not (value.is_integer and value > 0):
-        raise InputError(name, count, wanted)
-    return value

@@ -5,7 +5,8 @@ dense layer these are (source 000, eqs. 5.3–5.5)
 
     K' = C_b + C_W ⟨σσ⟩_K,    χ_∥ = C_W/(2K²) ⟨σσ(z² − K)⟩_K,    χ_⊥ = C_W ⟨σ'σ'⟩_K ;
 
-of others brackets may be at more kernels than K: behind a norm, say.
+of others brackets may be at more kernels than K: behind a norm, say. `affine` finds where
+F = aK + s and χ_⊥ = a + u/K, always or at large K.
 """
 
 from __future__ import annotations
@@ -98,9 +99,7 @@ class LayerFunction(Shown):
     def _averaged(self, expr: sympy.Expr) -> sympy.Expr:
         known = {}
         for each in expr.atoms(Average):
-            factors, outer, _ = each.bracket
-            orders = tuple(order for _, order in factors)
-            value = brackets.average(self.sigma(each), orders, len(outer))
+            value = brackets.average(self.sigma(each), *each.bracket.line)
             known[each] = value.subs(K, self._averaged(self.kernel(each)))
         return expr.xreplace(known)
 
@@ -132,10 +131,9 @@ class LayerFunction(Shown):
         averages = sorted(expr.atoms(Average), key=str)
         values = []
         for each in averages:
-            factors, outer, _ = each.bracket
-            orders = tuple(order for _, order in factors)
+            orders, outer = each.bracket.line
             here = self._value(self.kernel(each), known, digits)
-            values.append(average_at(self.sigma(each), orders, len(outer), here, digits + 5))
+            values.append(average_at(self.sigma(each), orders, outer, here, digits + 5))
         compiled = _compiled(expr, tuple(averages))
         return mpmath.mpf(compiled(known["K"], known["C_W"], known["C_b"], *values))
 
@@ -183,6 +181,54 @@ def functions(
     perp = _function("χ_⊥", activation, compose(tangent, opened=True))
     perp = replace(perp, bare=sympy.expand(perp.bare).coeff(THETA, 1))
     return move, move.derivative("χ_∥"), perp
+
+
+@dataclass(frozen=True)
+class Affine:
+    """F = gain·K + added and χ_⊥ = gain + spread/K, at every K, or up to what falls at large K."""
+
+    gain: sympy.Expr
+    added: sympy.Expr
+    spread: sympy.Expr
+    like: LayerFunction
+    exact: bool
+
+    def function(self, name: str, expr: sympy.Expr) -> LayerFunction:
+        """A function of this law's constants, such as `spread`/`added`."""
+        return replace(self.like, name=name, bare=expr)
+
+
+def affine(activation: Activation, layer: Layer) -> Affine | None:
+    """The law at large K where all brackets have kernels that stay finite there."""
+    move, _, perp = functions(activation, layer)
+    if any(kernel.has(Average) and kernel.has(K) for _, kernel in move.kernels):
+        return None
+    limits = tuple((label, sympy.limit(at, K, sympy.oo)) for label, at in move.kernels)
+    at = {each: move.kernel(each) for each in (*move.averages, *perp.averages)}
+    ends = {each: sympy.limit(kernel, K, sympy.oo) for each, kernel in at.items()}
+    if any(end.has(sympy.oo) for end in ends.values()):
+        return None
+    plain = {each: sympy.Dummy(positive=True) for each in at}
+    back = {symbol: each for each, symbol in plain.items()}
+    one, other = (each.bare.xreplace(plain) for each in (move, perp))
+    gain = sympy.limit(one / K, K, sympy.oo)
+    added = sympy.limit(sympy.expand(one - gain * K), K, sympy.oo)
+    spread = sympy.limit(sympy.expand((other - gain) * K), K, sympy.oo)
+    if not all(each.is_finite is not False for each in (gain, added, spread)):
+        return None
+    exact = not any(kernel.has(K) for kernel in at.values())
+    exact = exact and all(
+        sympy.simplify(each) == 0 for each in (one - gain * K - added, (other - gain) * K - spread)
+    )
+    gain, added, spread = (sympy.factor_terms(e.xreplace(back)) for e in (gain, added, spread))
+    return Affine(gain, added, spread, replace(move, kernels=limits), exact)
+
+
+def against_one(gain: sympy.Expr) -> int:
+    """The sign of gain − 1; a symbol stands for a skip below 1."""
+    if not gain.is_number:
+        return -1
+    return int(sympy.sign(sympy.nsimplify(gain) - 1))
 
 
 def sigmas(activation: Activation, layer: Layer) -> tuple[Activation, ...]:

@@ -19,15 +19,24 @@ power of ℓ appears, and no expansion in 1/ℓ and log ℓ holds it: log u is l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, log, sqrt
+from math import exp, factorial, log, sqrt
 
 import sympy
 
 from ..activations.functions import Activation, as_activation
+from ..arithmetic.hermite import by_parts
+from ..arithmetic.logseries import ZERO, size
 from ..display.objects import Shown
 from ..errors import InputError, as_integer
-from ..symbols import ell, z
+from ..gaussian.brackets import Bracket
+from ..gaussian.closed_forms import deltas
+from ..gaussian.pieces import product_series, series_at_zero
+from ..gaussian.small_kernel import around_zero
+from ..symbols import K, ell, z
 from .criticality import criticality
+from .layer_functions import by_powers
+from .points import CriticalPoint
+from .systems import SQUARE
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,24 +125,26 @@ def logarithmic_kernel(activation: Activation) -> LogarithmicKernel:
     hard_tanh: K = 1/2/u, u = log(2/sqrt(pi)*ℓ) + log(u)/2 - 3/2/u + O(1/u**2)
     """
     activation = as_activation(activation)
-    found = criticality(activation)
-    point = found.points[0] if found.universality_class == "K* = 0" else None
-    if point is None or point.coefficient:
+    point = falling_point(activation)
+    if point is None:
         wanted = "one that is linear around 0 up to a kink, and pulls K to 0"
         raise InputError("activation", str(activation), wanted)
-    kinks = [kink for kink in activation.kinks if kink != 0]
-    distance = min((abs(kink) for kink in kinks), key=float)
-    first, second = sympy.S.Zero, sympy.S.Zero
-    for kink in (each for each in kinks if abs(each) == distance):
-        side = int(sympy.sign(kink))
-        difference = beyond(activation, kink, side) ** 2 - activation.beside_zero(side) ** 2
-        first += side * difference.diff(z).subs(z, kink)
-        second += difference.diff(z, 2).subs(z, kink)
+    distance = min((abs(kink) for kink in activation.kinks if kink != 0), key=float)
+    loss, _ = tail(activation, SQUARE, distance, 3)
+    first = loss.get(sympy.Integer(2), ZERO)
     if not first < 0:
         raise InputError("activation", str(activation), "one whose slope falls at its nearest kink")
-    rate = sympy.simplify(-point.C_W * first / (2 * distance * sympy.sqrt(sympy.pi)))
-    correction = sympy.simplify(2 - distance * second / (2 * first))
+    rate = sympy.simplify(-point.C_W * first * distance / (2 * sympy.sqrt(sympy.pi)))
+    kappa = loss.get(sympy.Integer(3), ZERO) / first
+    correction = sympy.simplify((1 - distance**2 * kappa) / 2)
     return LogarithmicKernel(activation, distance, rate, correction)
+
+
+def falling_point(activation: Activation) -> CriticalPoint | None:
+    """The critical point K* = 0 where K falls slower than every power of ℓ; None elsewhere."""
+    found = criticality(activation)
+    point = found.points[0] if found.universality_class == "K* = 0" else None
+    return point if point is not None and not point.coefficient else None
 
 
 def beyond(activation: Activation, kink: sympy.Expr, side: int) -> sympy.Expr:
@@ -142,3 +153,56 @@ def beyond(activation: Activation, kink: sympy.Expr, side: int) -> sympy.Expr:
         if (piece.lower if side > 0 else piece.upper) == kink:
             return piece.expr
     raise ArithmeticError(f"no piece of {activation} ends at {kink}")
+
+
+def core(activation: Activation, bracket: Bracket) -> dict[sympy.Expr, sympy.Expr]:
+    """The bracket as if σ went on beyond ±d as it is around 0: exact, for it is linear there."""
+    bare = sum(order == 0 for _, order in bracket.factors)
+    return dict(around_zero(activation, bracket, sympy.Rational(bare, 2)))
+
+
+def tail(
+    activation: Activation, bracket: Bracket, distance: sympy.Expr, extent: int
+) -> tuple[dict[sympy.Expr, sympy.Expr], sympy.Expr]:
+    """The contribution of the kinks at ±d, over ρ = e^{−d²/2K}/√(2πK), and the power of its cut.
+
+    With f the product, g what it has beyond d against its continuation and w the polynomial that
+    differentiates a Gaussian average,
+
+        ∫_0^∞ g(d + t) w(d + t) e^{−dt/K} e^{−t²/2K} dt = Σ g_k w_i (−1/2K)^j/j! n! (K/d)^{n+1},
+
+    n = k + i + 2j, where g_k, w_i are Taylor's coefficients; and δ-functions on the kink.
+    """
+    orders, outer = bracket.line
+    weight = by_parts(outer, z, K)
+    many = extent + outer + 1
+    cut = sympy.Integer(extent + 1)
+    total = sympy.S.Zero
+    for kink in (each for each in activation.kinks if abs(each) == distance):
+        side = int(sympy.sign(kink))
+        ends = beyond(activation, kink, side), activation.beside_zero(side)
+        far, near = (_at_kink(each, orders, kink, side, many) for each in ends)
+        jump = [a - b for a, b in zip(far, near, strict=True)]
+        at = sympy.Poly(sympy.expand(weight.subs(z, kink + side * z)), z)
+        for k, value in enumerate(jump):
+            for (i,), factor in at.terms() if value != 0 else ():
+                for j in range(many - k + 1):
+                    n = k + i + 2 * j
+                    part = value * factor * sympy.Rational(factorial(n), (-2) ** j * factorial(j))
+                    total += part * K ** (n + 1 - j) / distance ** (n + 1)
+        for (place, m), value in deltas(activation, orders).items():
+            if place == kink:
+                density = sympy.exp((distance**2 - z**2) / (2 * K))
+                part = (weight * density).diff(z, m).subs(z, kink)
+                total += value * (-1) ** m * part
+    found = by_powers(total)
+    return {q: value for q, value in found.items() if value != 0 and size(q) < cut}, cut
+
+
+def _at_kink(
+    piece: sympy.Expr, orders: tuple[int, ...], kink: sympy.Expr, side: int, degree: int
+) -> tuple[sympy.Expr, ...]:
+    """The Taylor coefficients of Π σ^{(o)}(kink + side·t) in t of σ's analytic piece."""
+    taylor = series_at_zero(piece.subs(z, kink + side * z), degree + max(orders, default=0))
+    sign = side ** sum(orders)
+    return tuple(sign * each for each in product_series(taylor, orders, degree))

@@ -5,7 +5,7 @@ unknown tensor multiplies and the rest. Brackets are expanded around the limit o
 How K moves:
 
 * K* = 0 with K ~ ℓ^{−1/e}, or every K fixed: exact;
-* a half-stable K* > 0, which `fixed_point_series` describes, in powers of K − K* ~ 1/ℓ: in numbers;
+* a half-stable K* > 0, which `fixed_points` describes, in powers of K − K* ~ 1/ℓ: in numbers;
 * K* > 0 that attracts: limits of all tensors, up to what falls exponentially, in numbers;
 * a skip of 1 with a norm: K = sℓ + c + …, tensors in powers of ℓ, in numbers.
 
@@ -42,6 +42,7 @@ from ..arithmetic.logseries import (
 )
 from ..arithmetic.parameters import Parameter, Value
 from ..arithmetic.rings import Element, Ring, ring
+from ..display.objects import printed
 from ..engine.atoms import parameter_name, read
 from ..engine.scheme import Layered, Scheme
 from ..engine.step import Step, through
@@ -55,7 +56,7 @@ from ..gaussian.small_kernel import around_point, around_zero, scale_invariant
 from ..layers import Layer, dense
 from ..symbols import K, ell
 from .criticality import Criticality, criticality
-from .fixed_point_series import DIGITS, half_stable, stable
+from .fixed_points import DIGITS, half_stable, stable
 from .layer_functions import LayerFunction, functions
 from .points import CriticalPoint
 from .systems import (
@@ -69,7 +70,6 @@ from .systems import (
     powers_of,
     without_layer,
 )
-from .terms import printed
 
 Form: TypeAlias = dict[str, LogSeries]
 """The parts of a quantity, by their factors: an unknown tensor, C_W1, …, or none, ""."""
@@ -217,7 +217,7 @@ class StagedSystem(System):
     def fixed(self) -> Enclosure:
         """The K* > 0 to which K tends, to 50 digits."""
         if self.variances is None:
-            return half_stable(self.activation, self.point)
+            return half_stable(self.activation, self.point.K)
         bias, weight = self.given
         if self.layer is None:
             return stable(self.activation, bias, weight)

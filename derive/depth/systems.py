@@ -18,7 +18,7 @@ import sympy
 from ..activations.functions import Activation
 from ..arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, plus
 from ..arithmetic.rings import Ring
-from ..display.objects import Shown, lines_latex
+from ..display.objects import Shown, lines_latex, printed
 from ..engine.atoms import parameter_name, read
 from ..engine.scheme import Scheme
 from ..engine.step import Step, through
@@ -28,7 +28,6 @@ from ..gaussian.brackets import Bracket
 from ..symbols import K, constant, ell
 from ..weights import WeightEnsemble
 from .points import CriticalPoint
-from .terms import printed
 
 CORRECTIONS = ("C_W1", "C_b1")
 """The 1/n parts of the variances: 0 in a solution, whose steps tell what they multiply."""

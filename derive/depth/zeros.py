@@ -201,6 +201,19 @@ def same_power(function: Function) -> Callable[[mpmath.mpf], bool]:
     return settled
 
 
+def follows(
+    function: Function, law: Callable[[mpmath.mpf], mpmath.mpf | None]
+) -> Callable[[mpmath.mpf], bool]:
+    """True where the function is its law, to a quarter; as `same_power` where that is none or 0."""
+    alike = same_power(function)
+
+    def settled(at: mpmath.mpf) -> bool:
+        expected = law(at)
+        return bool(abs(function(at, 15) / expected - 1) < 0.25) if expected else alike(at)
+
+    return settled
+
+
 def zeros(
     function: Function,
     low: mpmath.mpf,

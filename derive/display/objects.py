@@ -44,6 +44,11 @@ def readable(expression: sympy.Expr) -> sympy.Expr:
     return expression.xreplace({each: sympy.Float(each, 8) for each in long})
 
 
+def printed(expression: sympy.Expr) -> str:
+    """The expression as text, ℓ for `symbols.ell`."""
+    return str(readable(expression)).replace("ell", "ℓ")
+
+
 def factor_text(value: sympy.Expr) -> str:
     """A sympy expression as text, in parentheses where it is a sum."""
     return f"({value})" if sympy.sympify(value).is_Add else str(value)

@@ -24,7 +24,7 @@ from ..symbols import K, is_named, real, z
 from . import closed_forms
 from .oracle import gaussian_average
 from .pieces import Pieces
-from .shapes import differentiated
+from .shapes import SingleShape, differentiated
 
 _LABELS = 1 << 20
 """More than all labels of samples."""
@@ -69,6 +69,11 @@ class Bracket(NamedTuple):
     def inside(self) -> tuple[int, ...]:
         """The samples that σ is taken of, ascending."""
         return tuple(sorted({sample for sample, _ in self.factors}))
+
+    @property
+    def line(self) -> SingleShape:
+        """The orders of its factors and how often it is differentiated, with all samples one."""
+        return SingleShape(tuple(order for _, order in self.factors), len(self.outer))
 
     @property
     def is_single(self) -> bool:
@@ -372,8 +377,7 @@ def specialise(bracket: Bracket, activation: Pieces) -> sympy.Expr:
     With one sample the kernel is the symbol `K`; with several it is Component("K", (a, b)).
     """
     if bracket.is_single:
-        orders = tuple(order for _, order in bracket.factors)
-        return average(activation, orders, len(bracket.outer))
+        return average(activation, *bracket.line)
     samples = bracket.samples
     kernel = {(a, b): Component("K", (a, b)) for i, a in enumerate(samples) for b in samples[i:]}
     closed = _specialise_pair(bracket, activation, samples, kernel)

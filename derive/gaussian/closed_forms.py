@@ -75,7 +75,7 @@ def single(activation: Pieces, orders: tuple[int, ...], outer: int) -> sympy.Exp
         if value is None:
             return None
         total += value
-    return _tidy(total + on_kinks(activation, orders, outer))
+    return sympy.simplify(total + on_kinks(activation, orders, outer))
 
 
 @cache
@@ -86,9 +86,9 @@ def double(activation: Pieces, order1: int, order2: int) -> sympy.Expr | None:
         product = first.xreplace({z: _FIRST}) * second.xreplace({z: _SECOND})
         K11, K12, K22 = K_PAIR
         value = expectation(product, (_FIRST, _SECOND), sympy.Matrix([[K11, K12], [K12, K22]]))
-        return None if value is None else _tidy(value)
+        return None if value is None else sympy.simplify(value)
     if activation.is_scale_invariant and max(order1, order2) <= 2:
-        return _tidy(_by_price(activation.slopes, order1, order2, K_PAIR))
+        return sympy.simplify(_by_price(activation.slopes, order1, order2, K_PAIR))
     return None
 
 
@@ -383,7 +383,3 @@ def _by_price(
     inner = _by_price(slopes, order1 + 1, order2 + 1, (K11, scale * t, K22))
     grown = sympy.integrate(sympy.simplify(scale * inner), (t, 0, correlation))
     return one_point(order1, K11) * one_point(order2, K22) + grown.subs(correlation, K12 / scale)
-
-
-def _tidy(expr: sympy.Expr) -> sympy.Expr:
-    return sympy.simplify(expr)

@@ -42,7 +42,7 @@ def around_infinity(
 
     Derived here. Raises InputError for a σ with kinks, and for one that tends to no line.
     """
-    orders, outer = tuple(sorted(order for _, order in bracket.factors)), len(bracket.outer)
+    orders, outer = bracket.line
     values: dict[sympy.Rational, mpmath.mpf] = defaultdict(mpmath.mpf)
     sizes: dict[sympy.Rational, mpmath.mpf] = defaultdict(mpmath.mpf)
 

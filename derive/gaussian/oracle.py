@@ -8,7 +8,8 @@ through mpmath's nested quadrature.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from math import comb
 from typing import NamedTuple, TypeAlias
@@ -24,7 +25,7 @@ from ..errors import InputError, as_integer
 from ..symbols import z
 from ..work.caches import cache
 from .pieces import Pieces
-from .piecewise import split_pieces
+from .piecewise import Interval, split_pieces
 from .shapes import Shape, leibniz
 
 Number: TypeAlias = "sympy.Expr | float | mpmath.mpf"
@@ -69,7 +70,8 @@ def gaussian_average(
     if len(pieces) == 1 and (even := pieces[0][2]).xreplace({z: -z}) == even:
         pieces = [(sympy.S.Zero, sympy.oo, 2 * even)]
     try:
-        compiled = [(lower, upper, compile_arb(part, z)) for lower, upper, part in pieces]
+        parted = _at_logarithms(pieces)
+        compiled = [(lower, upper, compile_arb(part, z)) for lower, upper, part in parted]
     except InputError:
         ends = [_mpf("kinks", lower.evalf(goal + 10)) for lower, _, _ in pieces[1:]]
         return _by_mpmath(sympy.lambdify(z, function, "mpmath"), variance, goal, ends)
@@ -108,6 +110,30 @@ def bracket(activation: Pieces, shape: Shape, K: object, digits: int = 20) -> En
         first, second = (0, 1) if K11 == 0 else (1, K12 / K11)
         collinear = [(raised[0], mpmath.mpf(first)), (raised[1], mpmath.mpf(second))]
         return _line(activation, collinear, 0, K22 if K11 == 0 else K11, goal)
+
+
+def _at_logarithms(pieces: Iterable[Interval]) -> Iterator[Interval]:
+    """The pieces, parted at 0 where they have a ln(1 + e^z), with z out of it where that grows: its
+    branches then begin at the imaginary axis, and no wide ball away from that meets them."""
+    for lower, upper, part in pieces:
+        if not part.has(sympy.log):
+            yield lower, upper, part
+            continue
+        zero = sympy.S.Zero
+        for side, left, right in ((-1, lower, min(upper, zero)), (1, max(lower, zero), upper)):
+            if left < right:
+                yield left, right, part.replace(sympy.log, partial(_outside, side))
+
+
+def _outside(side: int, inside: sympy.Expr) -> sympy.Expr:
+    """ln of a sum of exponentials, as rz + ln of what is bounded on this side of 0."""
+    rates = [each.args[0].coeff(z) for each in inside.atoms(sympy.exp) if each.has(z)]
+    if not inside.is_Add or not rates or not all(rate.is_number for rate in rates):
+        return sympy.log(inside)
+    fastest = max(rates, key=lambda rate: side * rate)
+    if not fastest * side > 0:
+        return sympy.log(inside)
+    return fastest * z + sympy.log(sympy.expand(inside * sympy.exp(-fastest * z)))
 
 
 def _mpf(argument: str, value: object) -> mpmath.mpf:

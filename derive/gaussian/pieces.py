@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 import sympy
 
+from ..arithmetic import powerseries
 from ..arithmetic.balls import vanishes
 from ..errors import InputError, as_integer
 from ..symbols import z
@@ -192,6 +194,17 @@ def series_at_zero(expr: sympy.Expr, order: int) -> tuple[sympy.Expr, ...]:
     except (NotImplementedError, ValueError, TypeError, sympy.PoleError):
         pass
     return tuple(expr.diff(z, k).subs(z, 0) / factorial(k) for k in range(order + 1))
+
+
+def product_series(
+    taylor: Sequence[sympy.Expr], orders: Iterable[int], degree: int
+) -> tuple[sympy.Expr, ...]:
+    """The Taylor coefficients of Π σ^{(order)} through z^degree, from those of σ."""
+    total: tuple[sympy.Expr, ...] = (sympy.Integer(1),) + (sympy.Integer(0),) * degree
+    for order in orders:
+        taken = [taylor[k + order] * sympy.ff(k + order, order) for k in range(degree + 1)]
+        total = tuple(map(sympy.expand, powerseries.multiply(total, taken)))
+    return total
 
 
 def checked_order(argument: str, order: object) -> int:

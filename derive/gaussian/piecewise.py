@@ -106,8 +106,8 @@ def between(lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr:
 def logistic_to_tanh(expr: sympy.Expr) -> sympy.Expr:
     """A rational function of e^{cz} that stays bounded, as a polynomial in tanh(cz/2).
 
-    e^{cz} = (1 + t)/(1 − t): the same function, without an exponential that could overflow.
-    Anything else is returned as it came.
+    e^{cz} = (1 + t)/(1 − t): the same function, without an exponential that could overflow. In a
+    sum that is none every term by itself. Anything else is returned as it came.
     """
     shielded = {
         node: sympy.Dummy(real=True)
@@ -123,7 +123,7 @@ def logistic_to_tanh(expr: sympy.Expr) -> sympy.Expr:
     ratio = {sympy.exp(r * z): ((1 + t) / (1 - t)) ** (r / rate) for r in rates}
     candidate = sympy.cancel(bare.xreplace(ratio))
     if not candidate.is_polynomial(t):
-        return expr
+        return sympy.Add(*map(logistic_to_tanh, expr.args)) if expr.is_Add else expr
     back = {dummy: node for node, dummy in shielded.items()}
     return sympy.factor(candidate).xreplace({t: sympy.tanh(rate * z / 2)}).xreplace(back)
 

@@ -8,7 +8,7 @@ Its error squares when the step is halved, so the difference between the sums ov
 nodes, squared, is that of their mean. Its step is as fine as σ varies; where √q is far more than
 that, closed forms and Arb's adaptive integration take its place on the line, which needs some steps
 for every power of 2 in between. Piecewise σ: closed forms on the line; on the plane `truncated`,
-or where the pieces are no polynomials times exponentials `panels`. What none does goes to `oracle`,
+or where the pieces are no polynomials times exponentials panels. What none does goes to `oracle`,
 at leisure.
 """
 
@@ -18,32 +18,26 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import TypeVar
+from contextlib import suppress
 
 import mpmath
-import sympy
 from flint import acb, arb, ctx
 
-from ..arithmetic import balls
 from ..arithmetic.balls import Ball, compile_arb, to_mpf
 from ..errors import InputError
 from ..symbols import K, z
 from ..work.caches import cache
-from . import oracle, panels, plane, truncated
+from . import oracle, plane, truncated
 from .pieces import Pieces
-from .piecewise import logistic_to_tanh
 from .shapes import Shape, SingleShape, is_even, leibniz
-from .small_kernel import average_at, closed_average, small_kernel_average
+from .small_kernel import average_at, small_kernel_average
 
 Values = tuple[arb, ...]
 Integrand = Callable[[arb], Values]
-_Number = TypeVar("_Number", arb, acb)
 
 _WIDEST = 0.5
 _SAFETY = 4  # digits
 _NODES = 2**15  # of a trapezoid rule on the line, about a second
-_EVALUATIONS = 2**14  # of one adaptive integral
 _PLANE_NODES = 2**20  # of nested trapezoid rules, some 20 seconds
 _DOUBLINGS = 4  # of the precision, where the integrand loses digits
 _WIDE = 8.0  # where √q is so many strips, the trapezoid rule gives way
@@ -61,12 +55,8 @@ def single(
     expanded = [leibniz(*each) for each in wanted]
     orders = sorted({order for terms in expanded for factors in terms for order in factors})
     if q > 0 and _deviations(activation, q) > _WIDE:
-        closed = [closed_average(activation, *each, q, digits) for each in wanted]
-        if None not in closed:
-            return [value for value in closed if value is not None]
-        found = [_adaptive(activation, terms, q, digits) for terms in expanded]
-        if None not in found:
-            return [to_mpf(value) for value in found if value is not None]
+        with suppress(InputError), mpmath.workdps(digits + 10):
+            return [average_at(activation, *each, q, digits) for each in wanted]
     even = activation.is_odd and all(is_even(*each) for each in wanted)
     sigma = [(order, _derivative(activation, order)) for order in orders]
     for doublings in range(_DOUBLINGS):
@@ -87,73 +77,6 @@ def single(
             if all(value.rad() <= arb(10) ** -digits * abs(value) for value in values):
                 return [to_mpf(value) for value in values]
     raise InputError("activation", str(activation), f"one whose averages reach {digits} digits")
-
-
-def _adaptive(
-    activation: Pieces, terms: Counter[tuple[int, ...]], q: mpmath.mpf, digits: int
-) -> arb | None:
-    """The average to 10^{−digits} of itself, or 0 where it is less than 10^{−3 digits} of the
-    integrand's size; None where `_parts` fail."""
-    total, size = arb(0), arb(0)
-    for precision in (digits, 2 * digits, 4 * digits):
-        with ctx.workprec(_bits(precision)):
-            parts = _parts(activation, terms, arb(q), precision)
-            if parts is None:
-                return None
-            total, size = sum(parts, arb(0)), sum(map(abs, parts), arb(0)).upper()
-            if total.rad() <= arb(10) ** -digits * abs(total).lower():
-                return total / (2 * arb.pi() * arb(q)).sqrt()
-    return arb(0) if total.rad() <= arb(10) ** -digits * size else None
-
-
-def _parts(
-    activation: Pieces, terms: Counter[tuple[int, ...]], q: arb, digits: int
-) -> list[arb] | None:
-    """√(2πq) times what four parts of the line give, by Arb's adaptive integration, enclosed but
-    for tails of less than 10^{−digits} of them; None where it takes too long.
-
-    The line is parted at 0 and about where σ's variation ends, so that the parts tell the size of
-    an integrand whose average cancels.
-    """
-    orders = sorted({order for factors in terms for order in factors})
-    reach = (1.4 * arb(ctx.prec) * q).sqrt().mid()
-    for _ in range(4):
-        parts, beyond = [], arb(0)
-        for side in (-1, 1):
-            sigma = [(order, _on_side(activation, order, side)) for order in orders]
-
-            def weighted(x: acb, analytic: bool, sigma: list[tuple[int, Ball]] = sigma) -> acb:
-                value = {order: function(x, analytic) for order, function in sigma}
-                return _combine(terms, value) * (-x * x / (2 * q)).exp()
-
-            for start, stop in pairwise((arb(0), arb(1), reach)):
-                left, right = (start, stop) if side > 0 else (-stop, -start)
-                parts.append(balls.integral(weighted, left, right, eval_limit=_EVALUATIONS).real)
-            beyond += (weighted(acb(side * reach), False).abs_upper() * reach).upper()
-        if not all(part.is_finite() for part in parts):
-            return None
-        if beyond <= arb(10) ** -digits * sum(map(abs, parts), arb(0)).upper():
-            return parts
-        reach = 2 * reach
-    return None
-
-
-@cache
-def _on_side(activation: Pieces, order: int, side: int) -> Ball:
-    """σ^{(order)} on one side of 0, where ln(1 + e^z) has z out of the logarithm: its branches then
-    begin at the imaginary axis, and no wide ball away from that meets them."""
-
-    def outside(inside: sympy.Expr) -> sympy.Expr:
-        rates = [each.args[0].coeff(z) for each in inside.atoms(sympy.exp) if each.has(z)]
-        if not inside.is_Add or not rates or not all(rate.is_number for rate in rates):
-            return sympy.log(inside)
-        fastest = max(rates, key=lambda rate: side * rate)
-        if not fastest * side > 0:
-            return sympy.log(inside)
-        return fastest * z + sympy.log(sympy.expand(inside * sympy.exp(-fastest * z)))
-
-    expr = logistic_to_tanh(activation.derivative(order)).replace(sympy.log, outside)
-    return compile_arb(expr, z)
 
 
 def double(
@@ -190,7 +113,7 @@ def double(
         return _truncated_plane(activation, orders, kernel, digits)
     singular = any(activation.jumps(j) for order in orders for j in range(order))
     if not singular and rest > 0:
-        found = panels.average(activation, orders, (K11, rate, rest), digits)
+        found = plane.on_panels(activation, orders, (K11, rate, rest), digits)
         if found is not None:
             return found
     shape = Shape(orders, (0, 0))
@@ -206,7 +129,7 @@ def _derivative(activation: Pieces, order: int) -> Ball:
     return compile_arb(activation.derivative(order), z)
 
 
-def _combine(terms: Counter[tuple[int, ...]], value: dict[int, _Number]) -> _Number:
+def _combine(terms: Counter[tuple[int, ...]], value: dict[int, arb]) -> arb:
     products = (
         math.prod((value[order] for order in factors[1:]), start=count * value[factors[0]])
         for factors, count in terms.items()
@@ -385,7 +308,7 @@ def _truncated_plane(
     kernel: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
     digits: int,
 ) -> mpmath.mpf:
-    """In closed form but for what `orthants` integrates, to 10^{−digits}."""
+    """In closed form but for probabilities that are integrated, to 10^{−digits}."""
     groups = [((order,), 0) for order in orders]
     for doublings in range(_DOUBLINGS):
         with ctx.workprec(_bits(digits) + 20 << doublings):

@@ -17,7 +17,6 @@ import sympy
 from flint import acb, arb, ctx, fmpq
 from sympy.core.evalf import PrecisionExhausted
 
-from ..arithmetic import powerseries
 from ..arithmetic.balls import Ball, compile_arb, exactly, to_mpf
 from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError
@@ -26,7 +25,7 @@ from ..work.caches import cache
 from . import closed_forms
 from .brackets import Bracket
 from .oracle import MAX_DIGITS, Enclosure, bracket, gaussian_average
-from .pieces import Pieces, series_at_zero
+from .pieces import Pieces, product_series, series_at_zero
 from .shapes import Shape
 
 _DOUBLINGS = 4  # of the digits carried, until what a closed form cancels leaves those wanted
@@ -42,10 +41,9 @@ def around_zero(activation: Pieces, bracket: Bracket, power: sympy.Rational) -> 
 
     Raises InputError where a factor has a δ-function at 0.
     """
-    orders = tuple(order for _, order in bracket.factors)
+    orders, outer = bracket.line
     if any(0 in activation.jumps(j) for order in set(orders) for j in range(order)):
         raise InputError("activation", str(activation), "one without σ's kink differentiated at 0")
-    outer = len(bracket.outer)
     degree = int(2 * power) + outer
     series: PowerSeries = {}
     for side in (-1, 1):
@@ -75,21 +73,9 @@ def _product(
     activation: Pieces, side: int, orders: tuple[int, ...], degree: int
 ) -> tuple[sympy.Expr, ...]:
     """The Taylor coefficients of Π σ^{(orders)} on one side of 0, through z^degree."""
-    if not orders:
-        return (sympy.Integer(1),) + (sympy.Integer(0),) * degree
-    first = _derivative(activation, side, orders[0], degree)
-    rest = _product(activation, side, orders[1:], degree)
-    return tuple(map(sympy.expand, powerseries.multiply(first, rest)))
-
-
-def _derivative(activation: Pieces, side: int, order: int, degree: int) -> tuple[sympy.Expr, ...]:
-    taylor = taylor_at_zero(activation, side, degree + order)
-    return tuple(taylor[k + order] * sympy.ff(k + order, order) for k in range(degree + 1))
-
-
-def taylor_at_zero(activation: Pieces, side: int, degree: int) -> tuple[sympy.Expr, ...]:
-    """The Taylor coefficients of σ's piece on one side of 0, through z^degree at least."""
-    return _taylor(activation, side, -(-degree // 8) * 8)[: degree + 1]
+    most = degree + max(orders, default=0)
+    taylor = _taylor(activation, side, -(-most // 8) * 8)  # few degrees, which are cached
+    return product_series(taylor, orders, degree)
 
 
 @cache
@@ -100,8 +86,7 @@ def _taylor(activation: Pieces, side: int, degree: int) -> tuple[sympy.Expr, ...
 @cache
 def scale_invariant(activation: Pieces, bracket: Bracket) -> sympy.Expr:
     """The bracket of a scale-invariant σ, a power of `K`."""
-    orders = tuple(order for _, order in bracket.factors)
-    value = closed_forms.average(activation, orders, len(bracket.outer))
+    value = closed_forms.average(activation, *bracket.line)
     if value is None:
         raise InputError("activation", str(activation), f"one with a closed form of {bracket}")
     return sympy.expand(sympy.simplify(value))
@@ -118,10 +103,10 @@ def around_point(
 
     Raises InputError where an average does not reach the digits.
     """
-    orders = tuple(sorted(order for _, order in bracket.factors))
-    outer, found = len(bracket.outer), []
+    orders, outer = bracket.line
+    found = []
     for k in range(count):
-        value, radius = _by_parts_at(activation, orders, outer + 2 * k, at, digits)
+        value, radius = _by_parts_at(activation, tuple(sorted(orders)), outer + 2 * k, at, digits)
         scale = 2**k * factorial(k)
         found.append(Enclosure(value / scale, radius / scale))
     return tuple(found)

@@ -6,8 +6,14 @@ with P = K^{−1},
 
     ⟨z_a G⟩ = μ_a ⟨G⟩ + Σ_b K_ab ⟨∂_b G⟩,      ⟨∂_b G⟩ = Σ_a P_ba ⟨(z_a − μ_a) G⟩
 
-take the powers away and the derivatives of δ; δ(z_b − κ) fixes z_b, and what is left are the
-probabilities of `orthants`. All of it is in balls.
+take the powers away and the derivatives of δ; δ(z_b − κ) fixes z_b, and what is left are
+probabilities Φ_d(h; ρ) = P(x > 0) of x ~ N(h, ρ), in units of standard deviations, with d ≤ 4. They
+are erfc for d = 1; with h = 0 they are 1/4 + asin(ρ)/2π, and 1/8 + Σ asin(ρ_ab)/4π. Elsewhere the
+correlations of the first component grow from 0 with t (Plackett, Biometrika 41 (1954)),
+
+    dΦ_d/dt = Σ_b ρ_1b φ_2(h_1, h_b; tρ_1b) Φ_{d−2}(the others, given that these two are 0),
+
+which Arb integrates with a proof. All of it is in balls.
 """
 
 from __future__ import annotations
@@ -17,13 +23,13 @@ from itertools import product
 from typing import NamedTuple, TypeAlias
 
 import sympy
-from flint import arb, arb_mat, ctx
+from flint import acb, arb, arb_mat, ctx
 
+from ..arithmetic import balls
 from ..arithmetic.balls import Matrix, ball, power
 from ..errors import InputError, Words
 from ..symbols import z
 from ..work.caches import cache
-from . import orthants
 from .distributions import Group, of_group
 from .pieces import Pieces
 
@@ -31,6 +37,10 @@ Cut: TypeAlias = "tuple[int, int]"
 """A kink, and 1 where z is above it, −1 where below."""
 
 WANTED = "without a precision, a σ with pieces that are no polynomials times exponentials"
+
+
+_MOST = 4
+_FEWER = "without a precision, four or more distinct inputs where kinks are not at 0"
 
 
 class Term(NamedTuple):
@@ -207,7 +217,7 @@ class _Integral:
             [normal.K[a][b] * x * y for b, y in zip(places, signs, strict=True)]
             for a, x in zip(places, signs, strict=True)
         ]
-        return orthants.probability(heights, K, self._goal)
+        return probability(heights, K, self._goal)
 
     def _lowered(self, state: State, given: Mapping[int, Factor], a: int) -> arb:
         """One power of z_a less."""
@@ -283,3 +293,93 @@ class _Integral:
 
 def _density(x: arb, variance: arb) -> arb:
     return (-x * x / (2 * variance)).exp() / (2 * arb.pi() * variance).sqrt()
+
+
+def probability(h: Sequence[arb], K: Matrix, goal: float) -> arb:
+    """P(x > 0), to about e^{−goal}.
+
+    Raises InputError for four components of which the means are not zero, and for more.
+    """
+    roots = [K[a][a].sqrt() for a in range(len(h))]
+    heights = [x / root for x, root in zip(h, roots, strict=True)]
+    rho = [
+        [_correlation(K[a][b] / (roots[a] * roots[b])) if a != b else arb(1) for b in range(len(h))]
+        for a in range(len(h))
+    ]
+    return _probability(heights, rho, goal)
+
+
+def _correlation(value: arb) -> arb:
+    """No farther than 1 from 0."""
+    if abs(value) < 1:
+        return value
+    return value.max(arb(-1)).min(arb(1))
+
+
+def _probability(h: Sequence[arb], rho: Matrix, goal: float) -> arb:
+    d, centred = len(h), all(each.is_zero() for each in h)
+    if d == 0:
+        return arb(1)
+    if d == 1:
+        return _above(acb(h[0])).real
+    if centred and d <= 3:
+        angles = sum((rho[a][b].asin() for a in range(d) for b in range(a)), start=arb(0))
+        value: arb = angles / (2 ** (d - 1) * arb.pi()) + 0.5**d
+        return value
+    if d > _MOST or (d == _MOST and not centred):
+        raise InputError("precision", Words(f"a precision and {d} distinct inputs"), _FEWER)
+    apart = _above(acb(h[0])).real * _probability(h[1:], [row[1:] for row in rho[1:]], goal)
+
+    def slope(t: acb, analytic: bool) -> acb:
+        total = acb(0)
+        for b in range(1, d):
+            others = [c for c in range(1, d) if c != b]
+            total += _with_two_at_zero(h, rho, t, b, others, analytic)
+        return total
+
+    tolerance = arb(-goal).exp()
+    grown = balls.integral(
+        slope, 0, 1, rel_tol=tolerance, abs_tol=tolerance,
+        eval_limit=4000 * ctx.prec, depth_limit=8 * ctx.prec,
+    )  # fmt: skip
+    return apart + grown.real
+
+
+def _with_two_at_zero(
+    h: Sequence[arb], rho: Matrix, t: acb, b: int, others: Sequence[int], analytic: bool
+) -> acb:
+    """ρ_1b φ_2 Φ of the others, of which those that are there are as at x_1 = x_b = 0."""
+    r = t * rho[0][b]
+    left = 1 - r * r
+    exponent = (h[0] * h[0] - 2 * r * h[0] * h[b] + h[b] * h[b]) / (2 * left)
+    value = rho[0][b] * (-exponent).exp() / (2 * arb.pi() * left.sqrt(analytic=analytic))
+    rows = []
+    for c in others:  # x_c = h_c + α (x_1 − h_1) + β (x_b − h_b) + rest
+        one, two = t * rho[0][c], acb(rho[b][c])
+        rows.append(((one - r * two) / left, (two - r * one) / left, one, two))
+    if not others:
+        return value
+    means = [
+        h[c] - alpha * h[0] - beta * h[b]
+        for c, (alpha, beta, _, _) in zip(others, rows, strict=True)
+    ]
+    variances = [1 - alpha * one - beta * two for alpha, beta, one, two in rows]
+    roots = [each.sqrt(analytic=analytic) for each in variances]
+    if len(others) == 1:
+        return value * _above(means[0] / roots[0])
+    alpha, beta, _, _ = rows[0]
+    _, _, one, two = rows[1]
+    cosine = (rho[others[0]][others[1]] - alpha * one - beta * two) / (roots[0] * roots[1])
+    return value * (acb(0.25) + _asin(cosine, analytic) / (2 * arb.pi()))
+
+
+def _asin(x: acb, analytic: bool) -> acb:
+    """Not finite where it has to be analytic and a ball meets the cuts beyond ±1."""
+    if analytic and x.imag.contains(0) and not abs(x.real) < 1:
+        return acb("nan")
+    return x.asin()
+
+
+def _above(x: acb) -> acb:
+    """P(y > −x) for a normal y."""
+    return (-x / arb(2).sqrt()).erfc() / 2

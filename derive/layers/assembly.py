@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count, product
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import sympy
 
@@ -60,6 +60,8 @@ from .notation import (
     Weight,
     scalar,
 )
+
+T = TypeVar("T")
 
 NOT_INVARIANT = (
     "{what} of {variable} is summed over while {carried} is carried past: it is no function of "
@@ -756,7 +758,7 @@ class _StageMaker:
         """The positions that all matrices read. InputError if they read different ones, or those
         of another signal than the stage before has, or if a skip past them has none to read."""
         whole = self.whole
-        read = [whole.given.taps[name] for name in self.matrices if name in whole.given.taps]
+        read = _present(whole.given.taps, self.matrices)
         for each in read:
             before = each.shape if whole.shape is None else whole.shape
             if each.shape != before:
@@ -778,8 +780,7 @@ class _StageMaker:
 
     def masks(self, equations: Sequence[Equation]) -> tuple[Value, ...]:
         """p of dropout; InputError unless one matrix is there, and multiplies one σ alone."""
-        keep = self.whole.given.keep
-        chances = [keep[name] for name in self.matrices if name in keep]
+        chances = _present(self.whole.given.keep, self.matrices)
         if not chances:
             return ()
         summed = (term for equation in equations for term in equation.right if term.weight)
@@ -898,6 +899,11 @@ class _Classes:
         """Make two classes one."""
         one, other = sorted((self.of(a), self.of(b)))
         self.least[other] = one
+
+
+def _present(given: Mapping[str, T], names: Iterable[str]) -> list[T]:
+    """What is given for these names, where something is."""
+    return [given[name] for name in names if name in given]
 
 
 def _at(sigma: Sigma, index: str) -> tuple[Addend, ...]:

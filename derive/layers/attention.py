@@ -22,15 +22,15 @@ from ..expressions import as_expression
 from ..symbols import C_W, n
 from ..weights import WeightEnsemble
 from .composed import around
-from .layer import Layer
+from .layer import Layer, as_sigma, variances_of
 from .norms import Norm, named_text, shown_as
-from .notation import SIGMA
 
 Laws: TypeAlias = "Mapping[str, WeightEnsemble | str] | WeightEnsemble | str | None"
 Sigmas: TypeAlias = "Mapping[str, Activation | str] | Activation | str | None"
 """Laws of a layer's matrices and activations of its own, as `layers.Layer` takes them."""
 
 _MATRICES = ("Q", "K", "V", "O")
+_VARIANCES = "the variances of W_Q, W_K, W_V and W_O"
 _OVER = {"1/d": "{}/n", "1/sqrt(d)": "{}/sqrt(n)", "normal": "normal({})/sqrt(n)"}
 
 
@@ -99,7 +99,7 @@ def attention(
     values: dict[str, Any] = {"eps_k": eps} if key_norm else {}
     block = Layer(
         *lines,
-        C=_variances(C, groups, tied),
+        C=_named(variances_of(C, _MATRICES, _VARIANCES), groups, tied),
         weights=_laws(weights, groups, tied),
         activations={} if plain or function is None else {"phi": function},
         ratio=dict.fromkeys(rows, sympy.Rational(1, groups)) if groups > 1 else {},
@@ -157,13 +157,6 @@ def beside(block: Layer, ratio: object, activations: Sigmas) -> Layer:
     return Layer(*lines, "h[i] = W1[i,a] z[a]", f"{last} + W2[i,a] s(h[a])", **given, **values)
 
 
-def as_sigma(given: Sigmas) -> dict[str, Activation | str]:
-    """Activations by their names in the equations."""
-    if given is None or isinstance(given, Mapping):
-        return dict(given or {})
-    return {SIGMA: given}
-
-
 def _equations(
     groups: int, over: str, weight: str, tied: bool, normed: bool, H: sympy.Expr
 ) -> tuple[list[str], list[str]]:
@@ -202,15 +195,6 @@ def _groups(heads: sympy.Expr, keys: int | str | None, tied: bool) -> int:
     if tied and groups > 1:
         raise InputError("tied", tied, "False, where heads share keys")
     return int(groups)
-
-
-def _variances(C: Sequence[object] | None, groups: int, tied: bool) -> dict[str, object]:
-    """C by the names of the matrices."""
-    if C is None:
-        return {}
-    if not isinstance(C, list | tuple) or len(C) != len(_MATRICES):
-        raise InputError("C", C, "the variances of W_Q, W_K, W_V and W_O")
-    return _named(dict(zip(_MATRICES, C, strict=True)), groups, tied)
 
 
 def _laws(weights: Laws, groups: int, tied: bool) -> Any:

@@ -59,9 +59,9 @@ class ByDepth(Along[Layer]):
 
     def _called(self, function: Callable[[int], Layer | str], layer: int) -> Layer:
         made = super()._called(function, layer)
-        made.check_without_positions(
-            "layers without positions; convolutions as a sequence, or by_depth(…)"
-        )
+        if made.input_axes:
+            wanted = "layers without positions; convolutions as a sequence, or by_depth(…)"
+            raise InputError("layer", str(made), wanted)
         return made
 
     @property

@@ -17,7 +17,7 @@ from ..engine.skips import is_skip
 from ..engine.stages import DENSE, Stage
 from ..engine.taps import ALONE, Taps, each_alone
 from ..engine.trees import ABOVE
-from ..errors import InputError
+from ..errors import InputError, as_sequence
 from ..expressions import as_expression
 from ..symbols import C_W
 from ..weights import WeightEnsemble, as_weights
@@ -171,11 +171,6 @@ class Layer:
     def staged(self) -> Layer | None:
         """Itself, or None for the dense layer, whose recursions need no layer to be named."""
         return None if self.is_dense else self
-
-    def check_without_positions(self, wanted: str) -> None:
-        """Raise InputError, with what is wanted instead, for a layer of signals."""
-        if self.tapped:
-            raise InputError("layer", str(self), wanted)
 
     @property
     def is_bound(self) -> bool:
@@ -345,13 +340,30 @@ def _laws(
 def _functions(
     given: Mapping[str, Activation | str] | Activation | str | None,
 ) -> tuple[tuple[str, Activation], ...]:
-    """Activations by their names in the equations."""
-    functions = given if isinstance(given, Mapping) else {SIGMA: given}
     return tuple(
         (name, as_activation(each, "activations"))
-        for name, each in sorted(functions.items())
+        for name, each in sorted(as_sigma(given).items())
         if each is not None
     )
+
+
+def as_sigma(
+    given: Mapping[str, Activation | str] | Activation | str | None,
+) -> dict[str, Activation | str]:
+    """Activations by their names in the equations."""
+    if given is None or isinstance(given, Mapping):
+        return dict(given or {})
+    return {SIGMA: given}
+
+
+def variances_of(
+    C: Sequence[object] | None, names: Sequence[str], wanted: str
+) -> dict[str, object]:
+    """C by the names of matrices; InputError unless it is None or has one for each."""
+    values = () if C is None else as_sequence("C", C, wanted)
+    if C is not None and len(values) != len(names):
+        raise InputError("C", C, wanted)
+    return dict(zip(names, values, strict=False))
 
 
 def _chances(given: Mapping[str, object], names: Sequence[str]) -> Values:

@@ -15,7 +15,7 @@ from . import composed
 from .along import Along
 from .attention import Laws, Sharing, Sigmas, attention, beside, shown_table
 from .convolutions import convolution, flattening, pooling
-from .layer import Layer
+from .layer import Layer, variances_of
 from .norms import WANTED, Norm, named_text, over_samples, shown_as
 
 _DENSE = "z[i] = b[i] + W[i,a] s(z[a])"
@@ -218,7 +218,7 @@ def residual(
     block = Layer(
         "h[i] = W1[i,a] z[a]",
         "z[i] = b[i] + W2[i,a] s(h[a])",
-        C=_variances(C, 2),
+        C=variances_of(C, ("W1", "W2"), "the variances of 2 matrices"),
         ratio={"h": width} if width != 1 else None,
         weights=weights,
         activations=activations,
@@ -255,7 +255,7 @@ def gated(
         "h[i] = W1[i,a] z[a]",
         "g[i] = W2[i,a] z[a]",
         "z[i] = b[i] + W3[i,a] h[a] s(g[a])",
-        C=_variances(C, 3),
+        C=variances_of(C, ("W1", "W2", "W3"), "the variances of 3 matrices"),
         weights=weights,
         activations=activations,
     )
@@ -345,16 +345,6 @@ _NUMBER = "a finite real number, or a symbol"
 def _own(weights: Laws, activations: Sigmas) -> list[str]:
     """The layer's own laws and activations, as its text shows them."""
     return shown_as(weights=named_text(weights), activations=named_text(activations))
-
-
-def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:
-    if C is None:
-        return {}
-    wanted = f"the variances of {count} matrices"
-    values = as_sequence("C", C, wanted)
-    if len(values) != count:
-        raise InputError("C", C, wanted)
-    return {f"W{k}": value for k, value in enumerate(values, start=1)}
 
 
 _SHIPPED: dict[str, Callable[..., Layer]] = {

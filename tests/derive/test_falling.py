@@ -11,7 +11,7 @@ import sympy
 from derivations.day_kahn_roberts.breakdown import aspect_ratio, breakdown
 from derive import Gaussian, Network, Orthogonal, criticality, recursion
 from derive import activations as a
-from derive.depth import counterterm, logarithmic_kernel, tails, together
+from derive.depth import counterterm, logarithmic, logarithmic_kernel, together
 from derive.depth.systems import label_of
 from derive.errors import InputError
 from derive.gaussian import Bracket, Shape
@@ -140,8 +140,8 @@ def test_brackets_are_a_core_and_a_tail(activation, orders, outer):
     bracket = Bracket(tuple((1, each) for each in orders), places[0] if places else ())
     distance = logarithmic_kernel(activation).distance
     core, (tail, cut) = (
-        tails.core(activation, bracket),
-        tails.tail(activation, bracket, distance, 6),
+        logarithmic.core(activation, bracket),
+        logarithmic.tail(activation, bracket, distance, 6),
     )
     with mpmath.workdps(60):
         at = mpmath.mpf(sympy.N(distance, 60)) ** 2 / 100

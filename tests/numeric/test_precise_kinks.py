@@ -11,7 +11,7 @@ import sympy
 from flint import arb, ctx
 
 from derive import InputError, Network, activations
-from derive.gaussian import orthants, truncated
+from derive.gaussian import truncated
 from numeric import flow
 
 FOUR = [[1.0, 0.5, 0.2, 0.3], [0.3, -0.7, 1.0, 0.2], [0.5, 0.8, -0.4, 0.9], [-0.2, 0.9, 0.6, 1.0]]
@@ -48,7 +48,7 @@ def test_orthants_of_three_off_centre() -> None:
     """Against mpmath's nested quadrature."""
     h, rho = [0.5, -0.25, 1.0], [[1.0, 0.5, -0.25], [0.5, 1.0, 0.25], [-0.25, 0.25, 1.0]]
     with ctx.workprec(120):
-        found = orthants.probability(
+        found = truncated.probability(
             [arb(x) for x in h], [[arb(x) for x in row] for row in rho], 60.0
         )
         assert found.rad() < 1e-20
@@ -78,12 +78,12 @@ def test_orthants_of_four_centred(rho: Fraction) -> None:
         r = arb(rho.numerator) / rho.denominator
         pairs = [[arb(1), r, 0, 0], [r, arb(1), 0, 0], [0, 0, arb(1), r], [0, 0, r, arb(1)]]
         K = [[arb(x) for x in row] for row in pairs]
-        found = orthants.probability([arb(0)] * 4, K, 80.0)
+        found = truncated.probability([arb(0)] * 4, K, 80.0)
         exact = (arb(1) / 4 + r.asin() / (2 * arb.pi())) ** 2
         assert found.overlaps(exact)
         assert found.rad() < 1e-30
         alike = [[arb(1) if a == b else arb(0.5) for b in range(4)] for a in range(4)]
-        found = orthants.probability([arb(0)] * 4, alike, 80.0)
+        found = truncated.probability([arb(0)] * 4, alike, 80.0)
         assert found.contains(arb(1) / 5)
         assert found.rad() < 1e-30
 
