@@ -297,7 +297,7 @@ class ProbeSampler(Sampler):
         Z = arithmetic.applied(steps, met.gram, met.rows, n, stream)
         samples = met.jet.shape[2]
         if self.probes.order and rate:
-            arithmetic.vary(met.gram, met.rows, Z, rate, samples, stream)
+            arithmetic.vary(met.gram, met.rows, Z, (rate, 0.0), samples, stream)
         return Z.reshape(*met.jet.shape[:3], n)
 
     def _built(
