@@ -22,14 +22,14 @@ from ..arrays import Array
 from ..estimators.polynomials import Structure
 from ..estimators.probes import Probes
 from ..layers.tapped import Reader
-from ..random.lazy import Step
+from ..random.lazy import COLUMN, DIAGONAL, FACTOR, HAAR, Step
+from ..random.philox import padded
 from ..samplers import jets
 from ..samplers.arithmetic import Arithmetic, heads_of
 from ..samplers.ensemble import Ensemble
 from . import jet_kernels, kernels, statistics
 from .activations import activation_kernels
 from .device import THREADS, Rooms, blocks, sent
-from .weights import vary, weighted
 
 
 class CudaArithmetic(Arithmetic):
@@ -157,35 +157,27 @@ class CudaArithmetic(Arithmetic):
     def read(self, taps: Taps, body: Array) -> list[Array]:
         """See `Arithmetic`."""
         m = body.shape[2]
-        reader, found = Reader(taps, m // taps.positions), list[Array]()
-        for k in range(reader.count):
-            mixture = reader.read(k, np.eye(m), axis=0)
-            out = self._new(body.shape[1], len(mixture), body.shape[3])
-            jet_kernels.mix[self._grid](body, sent(mixture), out)
-            found.append(out)
-        return found
+        reader = Reader(taps, m // taps.positions)
+        return [self._mixed(body, reader.read(k, np.eye(m), axis=0)) for k in range(reader.count)]
 
     def joined(self, parts: Sequence[Array]) -> Array:
         """See `Arithmetic`."""
         if len(parts) == 1:
             return parts[0]
-        out = self._new(parts[0].shape[1], sum(x.shape[2] for x in parts), parts[0].shape[3])
-        first = 0
-        for x in parts:
-            jet_kernels.copy_samples[self._grid](x, 0, out, first, x.shape[2])
-            first += x.shape[2]
-        return out
+        ends = np.cumsum([x.shape[2] for x in parts])
+        places = np.split(np.eye(ends[-1]), ends[:-1], axis=1)
+        return self.added([self._mixed(*each) for each in zip(parts, places, strict=True)])
 
     def parted(self, x: Array, count: int) -> list[Array]:
         """See `Arithmetic`."""
         if count == 1:
             return [x]
-        m, found = x.shape[2] // count, []
-        for part in range(count):
-            out = self._new(x.shape[1], m, x.shape[3])
-            jet_kernels.copy_samples[self._grid](x, part * m, out, 0, m)
-            found.append(out)
-        return found
+        return [self._mixed(x, places) for places in np.split(np.eye(x.shape[2]), count)]
+
+    def _mixed(self, x: Array, mixture: Array) -> Array:
+        out = self._new(x.shape[1], len(mixture), x.shape[3])
+        jet_kernels.mix[self._grid](x, sent(mixture), out)
+        return out
 
     def rows(self, x: Array) -> Array:
         """See `Arithmetic`."""
@@ -198,19 +190,72 @@ class CudaArithmetic(Arithmetic):
         return S
 
     def applied(
-        self, steps: Sequence[Step], gram: Array, rows: Array, n: int, stream: int
+        self,
+        steps: Sequence[Step],
+        gram: Array,
+        rows: Array,
+        n: int,
+        stream: int,
+        out: Array | None = None,
     ) -> Array:
-        """See `Arithmetic`."""
-        source = self._key, self._networks, stream
-        found: Array = weighted(gram, rows, steps, source, self.room, self._new(rows.shape[1], n))
-        return found
+        """See `Arithmetic`; into `out`, (networks, vectors, n), if given."""
+        (count, vectors, _), room = rows.shape, self.room
+        out = self._new(vectors, n) if out is None else out
+        X, S = rows, gram
+        for t, step in enumerate(steps):
+            last = t == len(steps) - 1
+            Z = out if last else room.neurons(f"step{t}", (count, vectors, step.size))
+            if step.kind == DIAGONAL:
+                roots = cuda.to_device(np.sqrt(step.values))
+                kernels.multiply_rows[self._grid](X, Z, roots, step.scale)
+            else:
+                n_in, drawn = X.shape[2], drawn_of(step)
+                kernels.apply[self._grid](
+                    S,
+                    X,
+                    Z,
+                    room.neurons("G", (count, vectors, padded(drawn))),
+                    room("matrices", (count, 3, vectors, vectors)),
+                    room("spare", (count, 2, vectors, n_in)),
+                    room("squares", (count, 2, vectors)),
+                    self._key,
+                    self._networks,
+                    (step.kind, drawn, stream, COLUMN + FACTOR * t),
+                    float(step.scale * np.sqrt(n_in)),
+                )
+            X = Z
+            if not last:
+                S = room("inner", S.shape)
+                kernels.gram[self._grid](X, S)
+        return X
 
     def vary(
-        self, gram: Array, rows: Array, Z: Array, rate: float, samples: int, stream: int
+        self,
+        gram: Array,
+        rows: Array,
+        Z: Array,
+        rates: tuple[float, float],
+        samples: int,
+        stream: int,
     ) -> None:
         """See `Arithmetic`."""
-        source = self._key, self._networks, stream
-        vary(gram, rows, Z, (rate, 0.0), self._raising, samples, source, self.room)
+        (count, vectors, n_in), room = rows.shape, self.room
+        kernels.vary[self._grid](
+            gram,
+            rows,
+            Z,
+            room("T", (count, vectors, vectors)),
+            room("factors", (count, 2, vectors + 1, vectors)),
+            room("spare", (count, 2, vectors, n_in)),
+            room("squares", (count, 2, vectors)),
+            room("words", (count, vectors + 1, 4 * -(-Z.shape[2] // 128)), "u8"),
+            self._key,
+            self._networks,
+            stream,
+            rates,
+            self._raising,
+            samples,
+        )
 
     def evaluated(self, polynomials: tuple[Structure, Array], grams: Sequence[Array]) -> Array:
         """See `Arithmetic`."""
@@ -224,3 +269,8 @@ class CudaArithmetic(Arithmetic):
             factors, sent(structure), sent(coefficients[None]), 0, values
         )
         return values
+
+
+def drawn_of(step: Step) -> int:
+    """Normals of a column."""
+    return step.big if step.kind == HAAR else step.size

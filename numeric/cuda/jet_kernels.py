@@ -101,17 +101,6 @@ def mix(x: Array, mixture: Array, out: Array) -> None:
 
 
 @kernel
-def copy_samples(x: Array, first: int, out: Array, place: int, count: int) -> None:
-    """So many samples of x, from this one on, into those of `out` from `place` on."""
-    s = cuda.blockIdx.x
-    if s < out.shape[0]:
-        for i in range(cuda.threadIdx.x, out.shape[3], THREADS):
-            for jet in range(out.shape[1]):
-                for a in range(count):
-                    out[s, jet, place + a, i] = x[s, jet, first + a, i]
-
-
-@kernel
 def score(
     query: Array,
     key: Array,

@@ -38,13 +38,9 @@ def _add_up(scratch: Array, lanes: int) -> None:
 
 
 @device
-def dot(x: Array, y: Array, scratch: Array) -> float:
-    """x·y, for every thread."""
-    me = cuda.threadIdx.x
-    total = 0.0
-    for i in range(me, x.size, THREADS):
-        total += x[i] * y[i]
-    scratch[me] = total
+def _added_up(own: float, scratch: Array) -> float:
+    """The sum of what each thread has, for every thread."""
+    scratch[cuda.threadIdx.x] = own
     _add_up(scratch, THREADS)
     found: float = scratch[0]
     cuda.syncthreads()
@@ -52,17 +48,21 @@ def dot(x: Array, y: Array, scratch: Array) -> float:
 
 
 @device
+def dot(x: Array, y: Array, scratch: Array) -> float:
+    """x·y, for every thread."""
+    own = 0.0
+    for i in range(cuda.threadIdx.x, x.size, THREADS):
+        own += x[i] * y[i]
+    return _added_up(own, scratch)
+
+
+@device
 def total(x: Array, scratch: Array) -> float:
     """Σ x, for every thread."""
-    me = cuda.threadIdx.x
     own = 0.0
-    for i in range(me, x.size, THREADS):
+    for i in range(cuda.threadIdx.x, x.size, THREADS):
         own += x[i]
-    scratch[me] = own
-    _add_up(scratch, THREADS)
-    found: float = scratch[0]
-    cuda.syncthreads()
-    return found
+    return _added_up(own, scratch)
 
 
 @device

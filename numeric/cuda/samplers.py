@@ -20,9 +20,8 @@ from ..samplers.paths import PathSampler
 from ..samplers.staged import ProbeSampler
 from . import kernels, statistics
 from .activations import activation_kernels
-from .arithmetic import CudaArithmetic
+from .arithmetic import CudaArithmetic, drawn_of
 from .device import SIMULATED, THREADS, Rooms, blocks, sent
-from .weights import drawn_of, vary, weighted
 
 _CHUNK = 1 << 32  # numbers that are computed in a chunk
 _MOST = 1 << 16  # networks in a chunk
@@ -141,7 +140,7 @@ def _matrices(host: ProbeSampler, draws: NDArray[np.int64], room: Rooms) -> Iter
     vectors = len(host.probes.jets) * m
     structure, coefficients = (sent(part) for part in host.polynomials)
     key, rule = cuda.to_device(ensemble.key), sent(host.probes.chain_rule)
-    raising = sent(host.probes.raising)
+    on = CudaArithmetic(ensemble, host.probes, draws, room)
     S = room("S", (count, vectors, vectors))
     values = room("values", (count, len(host.plan.statistics)))
     X = room.neurons("X0", (count, vectors, ensemble.widths[0]))
@@ -154,16 +153,15 @@ def _matrices(host: ProbeSampler, draws: NDArray[np.int64], room: Rooms) -> Iter
         if layer + 1 == ensemble.depth:
             return
         n = ensemble.widths[layer + 1]
-        steps, source = ensemble.steps[layer], (key, numbers, layer + 1)
         out = room.neurons(f"X{(layer + 1) % 2}", (count, vectors, n))
-        Z = weighted(S, X, steps, source, room, out)
+        Z: Any = on.applied(ensemble.steps[layer], S, X, n, layer + 1, out)
         if ensemble.C_b[layer]:
             G = room.neurons("bias", (count, padded(n)))
             deviation = float(np.sqrt(ensemble.C_b[layer]))
             kernels.add_bias[grid](Z, G, m, deviation, key, numbers, layer + 1)
         if order:
             rates = float(ensemble.lambda_W[layer]), float(ensemble.lambda_b[layer])
-            vary(S, X, Z, rates, raising, m, source, room)
+            on.vary(S, X, Z, rates, m, layer + 1)
         derivatives = room.neurons("derivatives", (count, order + 1, m, n))
         activation = activation_kernels(ensemble.activation_at(layer + 1), order + 1)
         activation.differentiate[grid](Z, derivatives)

@@ -462,40 +462,6 @@ def apply(
 
 
 @driver
-def apply_alone(
-    S: Array,
-    Z: Array,
-    draws: NDArray[np.int64],
-    factor: tuple[int, int, float],
-    source: tuple[NDArray[np.uint64], int, int],
-) -> None:
-    """`apply` for one vector x with S = |x|²: the same numbers at less cost."""
-    kind, big, scale = factor
-    key, layer, use = source
-    g = np.empty(padded(max(big, Z.shape[2])))
-    for s in range(draws.size):
-        of_this_length = kind, big, scale * math.sqrt(S[s, 0, 0])
-        apply_to_one(of_this_length, Z[s, 0], (key, draws[s], layer, use), g)
-
-
-@driver
-def apply_to_one(
-    factor: tuple[int, int, float],
-    z: Array,
-    stream: tuple[NDArray[np.uint64], int, int, int],
-    g: Array,
-) -> None:
-    """z ← W x for one vector of length 1; the numbers that `apply` draws are left in g."""
-    key, network, layer, use = stream
-    kind, big, scale = factor
-    drawn = big if kind == HAAR else z.size
-    fill_normals(g[: padded(drawn)], key, network, layer, use)
-    if kind == HAAR:
-        scale /= math.sqrt(dot(g[:drawn], g[:drawn]))
-    put_multiple(z, scale, g[: z.size])
-
-
-@driver
 def orthogonal(G: Array, size: int, R: Array, S: Array, U: Array) -> None:
     """Change R, or G itself, so that Rᵀ G becomes Rᵀ F with F the frame of G = (QR, R_kk > 0).
 

@@ -225,10 +225,17 @@ class Arithmetic:
         return weighted(gram, rows, self.draws, steps, (self.ensemble.key, stream))
 
     def vary(
-        self, gram: Array, rows: Array, Z: Array, rate: float, samples: int, stream: int
+        self,
+        gram: Array,
+        rows: Array,
+        Z: Array,
+        rates: tuple[float, float],
+        samples: int,
+        stream: int,
     ) -> None:
-        """Add what directions in the matrix contribute to `applied`, at this learning rate."""
-        source, rates = (self.ensemble.key, stream), (rate, 0.0)
+        """Add what directions in the matrix and in biases contribute to `applied`, at these
+        learning rates."""
+        source = self.ensemble.key, stream
         kernels().vary(gram, rows, Z, self.draws, rates, self.probes.raising, samples, source)
 
     def zeros(self, count: int) -> Array:

@@ -88,8 +88,8 @@ def add_to_each(Z: Array, factor: float, b: Array) -> None:
 
 
 def levels(parent: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many products are above each of a tree, and 0 for two behind the last."""
-    level = np.zeros(parent.size + 2, np.int64)
+    """How many products are above each of a tree."""
+    level = np.zeros(parent.size, np.int64)
     for k in np.flatnonzero(parent >= 0):
         level[k] = level[parent[k]] + 1
     return level
@@ -120,17 +120,6 @@ def _multiply_and_sum(x: Array, y: Array, size: int, out: Array) -> float:
 
 
 @driver
-def _two_sums(x: Array, y: Array, z: Array, size: int) -> tuple[float, float]:
-    """Σ x y, Σ x z, of whole steps."""
-    y0 = y1 = z0 = z1 = all_lanes(0.0)
-    for j in range(0, size, STEP):
-        first, second = load_eight(x, j), load_eight(x, j + LANES)
-        y0, y1 = y0 + first * load_eight(y, j), y1 + second * load_eight(y, j + LANES)
-        z0, z1 = z0 + first * load_eight(z, j), z1 + second * load_eight(z, j + LANES)
-    return sum_of_lanes(y0 + y1), sum_of_lanes(z0 + z1)
-
-
-@driver
 def sum_over_neurons(
     columns: Array,
     tree: tuple[NDArray[np.int64], NDArray[np.int64]],
@@ -157,18 +146,8 @@ def sum_over_neurons(
         for start in range(0, n, BLOCK):
             size = min(BLOCK, n - start)
             _put_block(columns[s], start, size, room)
-            k = 0
-            while k < count:
-                at, row = level[k], room[column[k]]
+            for k in range(count):
+                at = level[k]
                 left = products[at - 1] if at > 0 else room[0]
-                if level[k + 1] > at:
-                    factors[s, first + k] += _multiply_and_sum(left, row, size, products[at])
-                else:
-                    alone = k + 1 == count or level[k + 1] < at or level[k + 2] > at
-                    other = row if alone else room[column[k + 1]]
-                    one, two = _two_sums(left, row, other, size)
-                    factors[s, first + k] += one
-                    if not alone:
-                        factors[s, first + k + 1] += two
-                        k += 1
-                k += 1
+                product = _multiply_and_sum(left, room[column[k]], size, products[at])
+                factors[s, first + k] += product

@@ -98,22 +98,17 @@ def weighted(
             Z = np.zeros((*X.shape[:2], step.size))
             Z[..., :count] = step.scale * np.sqrt(np.resize(step.values, count)) * X[..., :count]
         else:
-            Z = np.empty((*X.shape[:2], step.size))
+            Z, nothing = np.empty((*X.shape[:2], step.size)), np.empty((*X.shape[:2], 0))
             stream = (*source, COLUMN + FACTOR * number)
-            factor = step.kind, step.big, step.scale
-            if X.shape[1] == 1:
-                kernels().apply_alone(S * X.shape[2], Z, draws, factor, stream)
-            else:
-                nothing = np.empty((*X.shape[:2], 0))
-                kernels().apply(S, X, Z, nothing, draws, factor, stream)
+            kernels().apply(S, X, Z, nothing, draws, (step.kind, step.big, step.scale), stream)
         X = Z
     return X
 
 
 @cache
 def kernels() -> ModuleType:
-    """`grams`, `apply`, `apply_alone`, `add_bias`, `vary` and `chain`, compiled."""
-    entries = lazy.grams, lazy.apply, lazy.apply_alone, lazy.add_bias
+    """`grams`, `apply`, `add_bias`, `vary` and `chain`, compiled."""
+    entries = lazy.grams, lazy.apply, lazy.add_bias
     jets = jet_kernels.vary, jet_kernels.chain
     doc = "What takes an ensemble from layer to layer."
     return load_kernels("layer", doc, (*entries, *jets), parts=lazy.PARTS)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from .losses import slope
-from .optimizers import Optimizer, stepped
+from .optimizers import stepped
 from .parts import Key, Part, Pass, Trained, Use
 
 Masks = Sequence[np.random.Generator]
@@ -62,7 +62,6 @@ class Block:
         signals = 1 if work.batch == len(targets) else count, work.batch
         self._inputs = np.empty((*signals, *inputs.shape[1:]))
         self._masks: list[np.random.Generator] = []
-        self._moves: list[Callable[[], object]] = []
         self._rooms = np.empty((2, count * max(part.size for part in parts)))
 
     def descend(
@@ -82,11 +81,7 @@ class Block:
             order = orders[: len(self._inputs), t]
             self._inputs[:] = self._all[order]
             self._turn(_by_sample(self._targets[order]))
-            if _is_straight(self._work.rule):
-                for move in self._moves:
-                    move()
-            else:
-                self._step(moments, taken + t + 1)
+            self._step(moments, taken + t + 1)
         for key, own in self._own.items():
             parameters[key][:] = own
 
@@ -97,48 +92,30 @@ class Block:
             self._back = np.array(slope(made.outputs.value[:, 0], y, self._work.loss)[:, None])
             made.tape.differentiate(made.outputs, self._back)
             self._pass = made
-            for part in self._parts if _is_straight(self._work.rule) else ():
-                for use in made.uses[part.key]:
-                    self._moves += self._moved(part, use)
             return
         made = self._pass
         made.tape.forward()
         self._back[:, 0] = slope(made.outputs.value[:, 0], y, self._work.loss)
         made.tape.reverse()
 
-    def _moved(self, part: Part, use: Use) -> list[Callable[[], object]]:
-        """The steps of these parameters down their gradient: the learning rate multiplies the
-        fewer numbers first."""
-        rule, own = self._work.rule, self._own[part.key]
-        rate = -rule.eta * (part.rate if rule.kind == "tensorial" else 1.0)
-        assert use.made.back is not None
-        back = use.made.back[:, 0]
-        scaled, body = np.empty(back.shape), use.body
-        room = self._rooms[0, : own.size].reshape(own.shape)
-        if body is None:
-            return [
-                lambda: np.add.reduce(back, 1, out=room[:, 0]),
-                lambda: np.multiply(room, rate, room),
-                lambda: np.add(own, room, own),
-            ]
-        x = body.value[:, 0].transpose(0, 2, 1)
-        product = np.multiply if x.shape[2] == 1 else np.matmul
-        return [
-            lambda: np.multiply(back, rate, scaled),
-            lambda: product(x, scaled, room),
-            lambda: np.add(own, room, own),
-        ]
-
     def _step(self, moments: Mapping[Key, Array], count: int) -> None:
-        """Step number `count` of any optimizer."""
+        """Step number `count`. Of plain descent the learning rate multiplies the fewer numbers,
+        those that come back to a layer and not its matrix."""
         assert self._pass is not None
+        rule = self._work.rule
+        plain = not rule.moments and rule.clip is None
         for part in self._parts:
-            own = self._own[part.key]
+            own, uses = self._own[part.key], self._pass.uses[part.key]
             gradient, room = (each[: own.size].reshape(own.shape) for each in self._rooms)
-            _fill_gradient(gradient, self._pass.uses[part.key])
+            if plain:
+                rate = rule.eta * (part.rate if rule.kind == "tensorial" else 1.0)
+                _fill_gradient(gradient, uses, rate)
+                np.subtract(own, gradient, own)
+                continue
+            _fill_gradient(gradient, uses)
             rows, slopes, spare = (each.reshape(len(own), -1) for each in (own, gradient, room))
             stepped(
-                self._work.rule, rows, slopes, moments[part.key], spare, part.rate, count,
+                rule, rows, slopes, moments[part.key], spare, part.rate, count,
                 clips=part.law is not None,
             )  # fmt: skip
 
@@ -148,19 +125,17 @@ def _by_sample(signals: Array) -> Array:
     return signals.reshape(len(signals), -1, signals.shape[3])
 
 
-def _is_straight(rule: Optimizer) -> bool:
-    """True if a step is the gradient times a number."""
-    return not rule.moments and rule.clip is None
-
-
-def _fill_gradient(found: Array, uses: Sequence[Use]) -> None:
-    """∂L/∂W, (networks, n_in, n_out), or of biases."""
+def _fill_gradient(found: Array, uses: Sequence[Use], scale: float | None = None) -> None:
+    """∂L/∂W, (networks, n_in, n_out), or of biases; times a number if given."""
     for k, (body, made) in enumerate(uses):
         assert made.back is not None
         own, back = found if k == 0 else np.empty_like(found), made.back[:, 0]
+        back = back if scale is None else back * scale
         if body is None:
             np.add.reduce(back, 1, out=own, keepdims=True)
         else:
-            np.matmul(body.value[:, 0].transpose(0, 2, 1), back, own)
+            x = body.value[:, 0].transpose(0, 2, 1)
+            product = np.multiply if x.shape[2] == 1 else np.matmul
+            product(x, back, own)
         if k:
             found += own

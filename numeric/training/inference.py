@@ -87,19 +87,8 @@ def posterior(
     }
     with telling(f"inference from {len(data.targets)} samples", data.samples**4 * 1e-5):
         table = tensors_of(net, data.X, depth, list(names.values()), width=width)
-        last = table.isel(layer=-1)
-        values, errors = (
-            {name: last[f"{name}{ending}"].to_numpy() for name in names}
-            for ending in ("", "_error")
-        )
-        if data.samples == 1:
-            values, errors = (
-                {
-                    name: each.reshape((1,) * len(names[name].subscripts))
-                    for name, each in part.items()
-                }
-                for part in (values, errors)
-            )
+        last = int(table["layer"][-1])
+        values, errors = layout.tensors_at(table, last, names, data.samples)
         basis = _Basis.of(values["K"], len(data.targets), variance)
         if basis.values.min() <= SINGULAR * basis.values.max():
             wanted = "above 0, as K is singular on the training inputs, alike or collinear ones"
@@ -111,7 +100,7 @@ def posterior(
         if not all(np.isfinite(each).all() for pair in found.values() for each in pair):
             largest = float(abs(data.targets).max())
             raise InputError("targets", largest, "smaller ones: the numbers overflow")
-    about = {"depth": int(table["layer"][-1]), "noise": variance}
+    about = {"depth": last, "noise": variance}
     arrays = {name: x for name, (x, _) in found.items()}
     arrays |= {f"{name}_error": error for name, (_, error) in found.items()}
     return layout.dataset(net, data.X, data.targets, None, arrays, about)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray
 
+from derive.engine.tensors import Name
 from derive.network import Network
 from derive.training.averages import OUTPUTS
 
@@ -59,6 +60,21 @@ def dataset(
         inputs=(layout.input_dims(net, X.ndim), np.array(X)),
         targets=(("training", "output"), np.array(targets)),
     )
+
+
+def tensors_at(
+    table: xarray.Dataset, layer: int, names: Mapping[str, Name], samples: int
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The tensors of a layer, an axis a subscript, and their errors, from a table of `flow`."""
+
+    def of(ending: str) -> dict[str, Array]:
+        here = {label: table[f"{label}{ending}"].sel(layer=layer).to_numpy() for label in names}
+        return {
+            label: each.reshape((samples,) * len(names[label].subscripts))
+            for label, each in here.items()
+        }
+
+    return of(""), of("_error")
 
 
 def _meaning(name: str, kind: str) -> str:

@@ -25,6 +25,7 @@ from ..flows import flow as tensors_of
 from ..tables import layout
 from .arguments import checked_network, inputs_of, skips
 from .averages import SINGULAR
+from .layout import tensors_at
 from .rounding import with_errors
 
 _SIMPLE = 1e-9
@@ -97,16 +98,7 @@ def learning_rate(
     layers = sorted(set(every).difference(skips(net, every[-1])))
     rows = []
     for layer in layers:
-        values, errors = (
-            {
-                label: table[f"{label}{ending}"]
-                .sel(layer=layer)
-                .to_numpy()
-                .reshape((samples,) * len(name.subscripts))
-                for label, name in names.items()
-            }
-            for ending in ("", "_error")
-        )
+        values, errors = tensors_at(table, layer, names, samples)
         _check_moves(values["Theta"], X, layer)
         rows.append(with_errors(values, errors, partial(_rates, layer=layer, group=group)))
     arrays = {}

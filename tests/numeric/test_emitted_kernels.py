@@ -163,7 +163,6 @@ EVERY = [
     polynomials.evaluate,
     moments.accumulate,
     lazy.apply,
-    lazy.apply_alone,
     lazy.add_bias,
     lazy.grams,
     jet_kernels.vary,
