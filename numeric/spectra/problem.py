@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,31 +11,10 @@ from numpy.typing import NDArray
 from derive.errors import InputError
 from derive.spectra import Factor, Jacobian, Law, Limit
 from derive.spectra.skips import Around
-from derive.work.caches import cache
 
-from ..emit import jit, modules
 from . import kernel
 from .blocks import Block, around
 from .contour import UNIT, Nodes, exact_powers, has_nodes, nodes, real_number
-
-_ENTRY = '''\
-"""Continuation along the spectral curve of a free product (numeric.spectra.kernel).
-
-{fingerprint}
-"""
-
-{prelude}
-from numeric.spectra import kernel
-
-{entry}
-
-@entry
-def march(problem, blocks, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status):
-    """Follow the curve through all θs."""
-    kernel.march(
-        problem, blocks, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status
-    )
-'''
 
 
 class Problem:
@@ -152,36 +130,6 @@ class Problem:
             _rows([(member.base, member.log_share) for member in members]),
             _rows([pair for each in pairs for pair in each]),
         )
-
-
-@cache
-def compiled() -> ModuleType:
-    """The solver, from numba's on-disk cache where it can be."""
-    source = _ENTRY.format(
-        fingerprint=jit.fingerprint(jit, kernel), prelude=modules.PRELUDE, entry=jit.ENTRY
-    )
-    return modules.load(source, "spectra")
-
-
-def march(
-    arrays: tuple[kernel.Problem, kernel.Blocks | None],
-    path: tuple[int, complex, complex],
-    thetas: NDArray[np.float64],
-    start: tuple[float, NDArray[np.complex128], NDArray[np.complex128]],
-) -> tuple[Any, ...]:
-    """Run the kernel with `Problem.arrays` and `block_arrays`: w, ξ, |residual| and status at every
-    θ."""
-    count, groups = len(thetas), len(start[1])
-    ws = np.empty(count, complex)
-    xs = np.empty((count, groups), complex)
-    residuals, status = np.empty(count), np.empty(count, np.int64)
-    theta, xi, tangent = start
-    kind, a, b = path
-    compiled().march(
-        *arrays, kind, complex(a), complex(b), np.ascontiguousarray(thetas, float), float(theta),
-        xi.copy(), tangent.copy(), ws, xs, residuals, status,
-    )  # fmt: skip
-    return ws, xs, residuals, status
 
 
 def _zeros(group: Nodes) -> float:

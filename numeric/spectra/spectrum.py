@@ -263,7 +263,7 @@ class Spectrum:
         """
         solved = self.solve(heights)
         self._certify(solved, np.asarray(heights, float))
-        if not abs(self._missing) <= LEAST_MISSING:
+        if abs(self._missing) > LEAST_MISSING:
             raise ArithmeticError(
                 f"the densities and atoms that were found have the mass {1.0 - self._missing:.9g}, "
                 "not 1"

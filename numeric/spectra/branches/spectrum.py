@@ -94,7 +94,8 @@ class Branched(Spectrum):
     @cached_property
     def _missing(self) -> float:
         mass = sum(float(each.sums(np.zeros(1))[0]) for each in self._panels(1))
-        return 1.0 - sum(self.atoms.values()) - mass
+        missing = 1.0 - sum(self.atoms.values()) - mass
+        return np.inf if np.isnan(missing) else missing  # panels see all of it
 
     @cached_property
     def _off(self) -> float:
