@@ -15,7 +15,7 @@ from ..brackets.shapes import MAX_INPUTS, describe
 from ..emit import printer
 from ..emit.copies import copies, literal
 from ..layers import kinked, several_samples
-from . import signals, tables
+from . import tables
 
 
 @cache
@@ -32,7 +32,7 @@ def rules(kinds: frozenset[str]) -> str:
         "smooth": [several_samples.Rule, tables.Smooth],
         "straight": [tables.Straight],
         "kinked": [quadrature.Panels, kinked.Kinked, tables.Panelled],
-        "signals": [signals.Reader, signals.check_positions],
+        "signals": [tables.Reader, tables.check_positions],
     }
     return copies([each for kind in sorted(kinds) for each in wanted[kind]], instead) + "\n"
 
