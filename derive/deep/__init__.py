@@ -2,9 +2,8 @@
 
 from ..work.faces import public
 from .diffusion import Diffusion, diffusion
-from .growth import growth
 from .values import Function
-from .walks import Walk, walk
+from .walks import Walk, growth, walk
 
 __all__ = ["Diffusion", "Function", "Walk", "diffusion", "growth", "walk"]
 

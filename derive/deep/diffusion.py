@@ -186,19 +186,20 @@ def diffusion(
 
 def _check(made: Step) -> None:
     """Raise InputError for a layer where K of two inputs moves by order one."""
-    several = not made.is_single_input
     for stage in made.layer_stages:
         wanted = {
             "without taps, which average K over positions and so move it": stage.taps.moves,
             "without a batch norm, which sets K anew": bool(stage.batch),
-            "without dropout, whose masks tell equal inputs apart and so move K_12 beside K_11": (
-                several and bool(stage.masks)
-            ),
             "with the network's activation alone: another one moves K": bool(stage.activations),
             "without tied keys, whose scores do not vanish and move K": any(
                 each.is_tied for each in stage.scores
             ),
         }
+        if not made.is_single_input:
+            reason = (
+                "without dropout, whose masks tell equal inputs apart and so move K_12 beside K_11"
+            )
+            wanted[reason] = bool(stage.masks)
         for reason, applies in wanted.items():
             if applies:
                 raise InputError("layer", str(made.layer), f"a layer {reason} by order one")

@@ -27,7 +27,7 @@ from ..errors import InputError
 from ..expressions import parse_number
 from ..network import Network
 from ..weights import LowRankGaussian
-from .estimates import DIGITS, Noise, Rows, doubt, followed, rounded
+from .estimates import DIGITS, Estimate, Noise, Rows, doubt, followed, rounded
 from .steps import (
     Step,
     kernel_of,
@@ -223,12 +223,7 @@ def lengths(
             found.append((moved * noise(),))
         return found
 
-    rows, doubts = followed(run, lambda row: row)
-    with mpmath.workdps(2 * DIGITS):
-        return [
-            rounded("q", q, value, uncertain)
-            for (value,), (uncertain,) in zip(rows, doubts, strict=True)
-        ]
+    return [moved for (moved,) in _rounded("q", q, *followed(run, lambda row: row))]
 
 
 @rests_on("naitsaada2023")
@@ -258,13 +253,17 @@ def kernels(
             found.append(_disturbed(step, found[-1], digits, noise))
         return found
 
-    rows, doubts = followed(run, _sizes)
+    moved = _rounded("kernel", kernel, *followed(run, _sizes))
+    return [(q11, q12, q22) for q11, q12, q22 in moved]
+
+
+def _rounded(name: str, got: object, rows: Rows, doubts: Rows) -> list[list[Estimate]]:
+    """Numbers by layer as floats."""
     with mpmath.workdps(2 * DIGITS):
-        found = [
-            [rounded("kernel", kernel, *each) for each in zip(*both, strict=True)]
+        return [
+            [rounded(name, got, *each) for each in zip(*both, strict=True)]
             for both in zip(rows, doubts, strict=True)
         ]
-        return [(q11, q12, q22) for q11, q12, q22 in found]
 
 
 def _disturbed(

@@ -265,11 +265,6 @@ class Masked(Law):
         found[sympy.S.Zero] = found.get(sympy.S.Zero, sympy.S.Zero) + 1 - self.keep
         return found
 
-    @property
-    def is_number(self) -> bool:
-        """True if no symbol is left in the law."""
-        return self.law.is_number and bool(self.keep.is_number)
-
     def __str__(self) -> str:
         return f"({self.law})/{self.keep}² with chance {self.keep}, else 0"
 

@@ -305,8 +305,7 @@ def _over_taps(law: Law, taps: Taps) -> Law:
 def _node(of: _Derivative) -> _Derivative:
     """A variable as seen by those made of it: a variable of its own, where it is a sum of
     a skip and branches."""
-    mixed = of.scalar != 0 and of.branches
-    return _Derivative(of) if mixed else of
+    return _Derivative(of) if of.scalar != 0 and of.branches else of
 
 
 def _sum(terms: list[_Derivative]) -> _Derivative:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -27,7 +28,6 @@ from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
 from ..emit import modules, printer
-from ..emit.naming import Apart
 from ..hyperparameters import KNOWN, symbols_of
 from . import usage
 
@@ -45,6 +45,28 @@ class Group(NamedTuple):
     kernel: str
     brackets: tuple[Bracket, ...]
     sigma: Activation
+
+
+class Apart:
+    """Renames what a piece of Python source defines at its top level.
+
+    Arguments:
+        source: the piece.
+        suffix: put behind each name; "" changes nothing.
+    """
+
+    def __init__(self, source: str, suffix: str) -> None:
+        names = {name for match in _DEFINED.finditer(source) for name in match.groups() if name}
+        self._defined = re.compile(rf"\b({'|'.join(sorted(names)) or '(?!)'})\b")
+        self._new = rf"\1{suffix}"
+        self.source = self(source)
+
+    def __call__(self, text: str) -> str:
+        """The text with the new names."""
+        return self._defined.sub(self._new, text)
+
+
+_DEFINED = re.compile(r"^(?:def (\w+)|(\w+) =)", re.MULTILINE)
 
 
 class Module:

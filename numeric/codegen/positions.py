@@ -15,7 +15,7 @@ from ..brackets.shapes import MAX_INPUTS, describe
 from ..emit import printer
 from ..emit.copies import copies, literal
 from ..layers import kinked, several_samples
-from . import signals, tables
+from . import tables
 
 
 @cache
@@ -32,7 +32,7 @@ def rules(kinds: frozenset[str]) -> str:
         "smooth": [several_samples.Rule, tables.Smooth],
         "straight": [tables.Straight],
         "kinked": [quadrature.Panels, kinked.Kinked, tables.Panelled],
-        "signals": [signals.Reader, signals.check_positions],
+        "signals": [tables.Reader, tables.check_positions],
     }
     return copies([each for kind in sorted(kinds) for each in wanted[kind]], instead) + "\n"
 
@@ -173,30 +173,3 @@ def erfc(x):
     out = np.empty(x.size)
     erfc_at_all(x.ravel(), out)
     return out.reshape(x.shape)'''
-
-_PLANNED = '''\
-@cache
-def planned(m, shapes, is_odd):
-    """For each set of samples the orders at each, of all brackets; and for each bracket where its
-    entries are among those: what is odd in z is 0, which comes first."""
-    sets, found = {}, []
-    for orders, outer in shapes:
-        total = [order + more for order, more in zip(orders, outer)]
-        if is_odd and (sum(total) + len(total)) % 2:
-            found.append([None] * m ** len(total))
-            continue
-        own = []
-        for samples in itertools.product(range(m), repeat=len(total)):
-            at = {}
-            for sample, order in sorted(zip(samples, total)):
-                at.setdefault(sample, []).append(order)
-            products = sets.setdefault(tuple(at), {})
-            product = tuple(map(tuple, at.values()))
-            own.append((tuple(at), products.setdefault(product, len(products))))
-        found.append(own)
-    starts = dict(zip(sets, np.cumsum([1, *map(len, sets.values())])))
-    flat = ([0 if each is None else starts[each[0]] + each[1] for each in own] for own in found)
-    shaped = zip(flat, shapes)
-    places = [np.array(each).reshape((m,) * len(shape[0])) for each, shape in shaped]
-    return [(samples, list(products)) for samples, products in sets.items()], places
-'''

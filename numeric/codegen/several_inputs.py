@@ -19,8 +19,9 @@ from derive.gaussian.shapes import Shape
 from ..brackets.shapes import positions_of
 from ..emit import printer
 from ..emit.copies import literal
-from . import positions, signals, usage
+from . import positions, usage
 from .module import ROUNDING, Module, tensors_of
+from .tables import Reader, check_positions
 
 _LETTERS = "abcdefghijkl"
 
@@ -90,7 +91,7 @@ class MultiModule(Module):
         """This depth, or another where positions that change leave no layers to repeat."""
         for depth in (max(wanted, self.least), self.least + 1, self.least):
             try:
-                signals.check_positions(self._at_depth(depth), self._samples)
+                check_positions(self._at_depth(depth), self._samples)
             except ValueError:
                 continue
             return depth
@@ -295,7 +296,7 @@ class MultiModule(Module):
         return "".join(f" * (1.0 + {more} * ({each}))" for each in met)
 
 
-def _reader(taps: Taps) -> signals.Reader:
+def _reader(taps: Taps) -> Reader:
     """The same matrices as numbers. A constant is read at the first position."""
     if taps.past is not None:
         (past,) = matrices(taps.past)
@@ -303,7 +304,7 @@ def _reader(taps: Taps) -> signals.Reader:
         past = np.tile(np.eye(1, taps.positions), (taps.results, 1))
     else:
         past = np.eye(taps.positions)
-    return signals.Reader(taps.count**-0.5 * matrices(taps), past)
+    return Reader(taps.count**-0.5 * matrices(taps), past)
 
 
 _MODULE = '''\

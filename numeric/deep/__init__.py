@@ -11,8 +11,7 @@ from derive.work.faces import public
 from .ensembles import Samples, simulate
 from .falling import Falling, falling
 from .laws import Law, half_dead, law
-from .moments import moments
-from .paths import Paths, paths
+from .paths import Paths, moments, paths
 from .quantiles import Agreement, compare
 from .resummation import Resummed, resum
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import sympy
 from scipy import integrate
 
+from derive.arithmetic import powerseries
 from derive.errors import InputError, as_sequence
 from derive.expressions import parse_number
 
@@ -61,7 +62,7 @@ def resum(coefficients: Sequence[sympy.Expr | float | str], ratio: float | str) 
     if len([x for x in a if x != 0]) < _FEW:
         raise InputError("coefficients", coefficients, wanted)
     r = float(checked_ratio(ratio))
-    exponent = _sum(_logarithm(a), r)
+    exponent = _sum(powerseries.logarithm([sympy.S.One, *a])[1:], r)
     if exponent > _MOST:
         raise InputError(
             "ratio", ratio, f"one at which the exponential form, e^{exponent:.3g}, is finite"
@@ -80,15 +81,6 @@ def resum(coefficients: Sequence[sympy.Expr | float | str], ratio: float | str) 
 def _sum(a: Sequence[sympy.Expr], r: float) -> float:
     """Σ a_k r^k."""
     return math.fsum(float(c) * r**k for k, c in enumerate(a, 1))
-
-
-def _logarithm(a: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-    """The series c of log(1 + Σ a_k r^k): k c_k = k a_k − Σ_j j c_j a_{k−j}."""
-    found: list[sympy.Expr] = []
-    for k in range(1, len(a) + 1):
-        lower = (j * found[j - 1] * a[k - j - 1] for j in range(1, k))
-        found.append(a[k - 1] - sympy.Add(*lower) / k)
-    return found
 
 
 def _pade(a: Sequence[sympy.Expr]) -> sympy.Expr:

@@ -74,10 +74,19 @@ def _copy(
         module = sys.modules[value.__module__]
         text, needed = _definitions(module)[value.__name__]
         for each in needed:
-            if each in vars(module):
+            if each in vars(module) and (_is_taken(vars(module)[each]) or not _is_kernel(value)):
                 _copy(each, vars(module)[each], copied, instead, there)
     del copied[name]  # behind what it needs
     copied[name] = value, text
+
+
+def _is_kernel(value: object) -> bool:
+    return hasattr(value, "py_func")
+
+
+def _is_taken(value: object) -> bool:
+    """True for what a kernel takes from its module; its other names are its own."""
+    return _is_kernel(value) or isinstance(value, int | float | np.generic)
 
 
 def _imported(name: str, value: Any) -> str:

@@ -1,8 +1,8 @@
 """The decorators of the kernels that live in this package and that emitted modules call.
 
 The options are those of `modules.PRELUDE`, without numba's on-disk cache: that cache does not see
-a callee change. Cached instead are emitted modules: copies of kernels (`kernels`), or what calls
-them, under a name that holds the hash of what is called (`fingerprint`).
+a callee change. Cached instead are emitted modules, copies of kernels (`kernels`), under a name
+that holds the hash of their text and of what they import (`fingerprint`).
 """
 
 from __future__ import annotations
@@ -56,14 +56,6 @@ wide_vectors = cast(Callable[[], None], intrinsic(_wide_vectors))
 LLVM takes half of that by itself on most of these, for wide vectors slowed down the clock of the
 first. What is done lane by lane has the same bits either way.
 """
-
-
-ENTRY = """\
-entry = numba.njit(
-    error_model="numpy", fastmath={"contract"}, nogil=True, cache=True
-)  # called from Python threads
-"""
-"""The decorator, in an emitted module, of functions that run beside one another in threads."""
 
 
 def fingerprint(*modules: ModuleType) -> str:

@@ -112,9 +112,9 @@ def identifier(symbol: sympy.Symbol | str) -> str:
     return name
 
 
-def indented(lines: Sequence[str], levels: int = 1) -> list[str]:
+def indented(lines: Sequence[str]) -> list[str]:
     """Lines moved in by four spaces for each level, those inside multi-line strings as well."""
-    return ["    " * levels + part if part else "" for line in lines for part in line.split("\n")]
+    return [f"    {part}" if part else "" for line in lines for part in line.split("\n")]
 
 
 def filled(template: str, **fields: object) -> str:

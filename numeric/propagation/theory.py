@@ -44,8 +44,7 @@ from ..layers.precise.run import decimal_of
 from ..layers.precise.tables import LEAST, MOST
 from ..spectra.precise import Vector, solve
 from ..tables import layout
-from .batches import fixed_batch
-from .tokens import fixed_tokens
+from .batches import fixed_batch, fixed_tokens
 
 FLOATS = 20
 """Digits of balls that are rounded to floats."""

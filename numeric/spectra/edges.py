@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from .blocks import FARTHEST, NEAR, RESOLVED, SCAN, Line, Run, lines, runs
 from .lines import Interval, Spots, intervals
 from .problem import Problem
 from .roots import root
+
+T = TypeVar("T")
 
 _COMBINATIONS = 64
 _OVERLAP = 1e-6  # of gaps, in log z: more than what rounding leaves of M's poles
@@ -403,36 +406,31 @@ def _arcs(problem: Problem) -> Iterator[_Arc]:
             if line.first.low >= 0.0:
                 yield _BlockArc(problem, line)
         return
-    choices = [intervals(group) for group in plain]
-    if blocks:
-        yield from _beside(problem, choices)
+    firsts, *choices = [intervals(group) for group in plain]
+    if not blocks:
+        for first, *rest in _combined([firsts, *choices]):
+            yield _Arc(problem, first, tuple(rest))
         return
-    if np.prod([float(len(each)) for each in choices]) <= _COMBINATIONS:
-        for first, *others in product(*choices):
-            yield _Arc(problem, first, tuple(others))
-        return
-    for k in range(max(map(len, choices))):
-        first, *others = (each[min(k, len(each) - 1)] for each in choices)
-        yield _Arc(problem, first, tuple(others))
-
-
-def _beside(problem: Problem, choices: list[list[Interval]]) -> Iterator[_Arc]:
-    """Those of blocks and other factors: choices that have a w in common."""
-    parts: list[list[Interval | Run]] = [list(each) for each in choices[1:]]
+    # choices that have a w in common
+    parts: list[list[Interval | Run]] = [list(each) for each in choices]
     with np.errstate(all="ignore"):
         parts += [list(runs(block)) for block in problem.blocks]
         scales = [*problem.scales[1 : problem.plain], *(each.scale for each in problem.blocks)]
-        for first in choices[0]:
+        for first in firsts:
             low, high = first.span / problem.scales[0]
             others = [
                 [each for each in part if each.span[0] / s < high and each.span[1] / s > low]
                 for part, s in zip(parts, scales, strict=True)
             ]
-            count = np.prod([float(len(each)) for each in others])
-            if 0 < count <= _COMBINATIONS:
-                for choice in product(*others):
+            if all(others):
+                for choice in _combined(others):
                     yield _Arc(problem, first, choice)
-            elif count:
-                for k in range(max(map(len, others))):
-                    aligned = tuple(each[min(k, len(each) - 1)] for each in others)
-                    yield _Arc(problem, first, aligned)
+
+
+def _combined(choices: list[list[T]]) -> Iterator[tuple[T, ...]]:
+    """One of each list, in every way; where these are many, those in the same place."""
+    if np.prod([float(len(each)) for each in choices]) <= _COMBINATIONS:
+        yield from product(*choices)
+        return
+    for k in range(max(map(len, choices))):
+        yield tuple(each[min(k, len(each) - 1)] for each in choices)

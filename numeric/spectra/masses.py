@@ -13,7 +13,7 @@ from scipy.special import roots_jacobi
 from ..arrays import Array
 from . import kernel
 from .edges import Bulk
-from .solver import Solution, Solver, path_of
+from .solver import Solution, Solver, path_of, thetas_of
 
 _LEFT, _TAIL, _NEGLIGIBLE = 1e-12, 5e-11, 1e-9
 LEAST_MISSING = 1e-6  # mass that no rule leaves out
@@ -193,21 +193,34 @@ class Masses:
         """The mass between a bulk's upper end and s: Legendre series, integrated, on each panel."""
         marks = np.concatenate([np.linspace(a, b, parts + 1)[:-1] for a, b in panels])
         marks = np.append(marks, panels[-1, 1])
-        nodes, weights = legendre.leggauss(_NODES)
+        nodes, _ = legendre.leggauss(_NODES)
         half = np.diff(marks) / 2
         s = (marks[:-1] + half)[:, None] + half[:, None] * nodes
         _, rates = self._rate(bulk, s.ravel())
-        orders = np.arange(_NODES) + 0.5
-        series = (rates.reshape(s.shape) * weights) @ legendre.legvander(nodes, _NODES - 1) * orders
-        series = legendre.legint(series * half[:, None], lbnd=-1, axis=1)
-        before = np.concatenate([[0.0], np.cumsum(series.sum(axis=1))])  # P_k(1) = 1
+        return integral(marks, rates.reshape(s.shape))
 
-        def above(s: Array) -> Array:
-            panel = np.clip(np.searchsorted(marks, s, side="right") - 1, 0, len(half) - 1)
-            x = (s - marks[panel]) / half[panel] - 1.0
-            return np.asarray(before[panel] + legendre.legval(x, series[panel].T, tensor=False))
 
-        return above
+def series(values: Array) -> Array:
+    """The Legendre coefficients of functions with these values at Gauss's nodes, the last axis."""
+    count = values.shape[-1]
+    nodes, weights = legendre.leggauss(count)
+    orders = np.arange(count) + 0.5
+    return np.asarray((values * weights) @ legendre.legvander(nodes, count - 1) * orders)
+
+
+def integral(ends: Array, values: Array) -> Callable[[Array], Array]:
+    """The integral up to any point of a function on panels between these ends, from its values at
+    Gauss's nodes, (panels, nodes)."""
+    half = np.diff(ends) / 2
+    inside = legendre.legint(series(values) * half[:, None], lbnd=-1, axis=1)
+    before = np.concatenate([[0.0], np.cumsum(inside.sum(axis=1))])  # P_k(1) = 1
+
+    def up_to(v: Array) -> Array:
+        panel = np.clip(np.searchsorted(ends, v, side="right") - 1, 0, len(half) - 1)
+        x = (v - ends[panel]) / half[panel] - 1.0
+        return np.asarray(before[panel] + legendre.legval(x, inside[panel].T, tensor=False))
+
+    return up_to
 
 
 def _to_the_ends(count: int) -> tuple[Array, Array]:
@@ -222,10 +235,8 @@ def _to_the_ends(count: int) -> tuple[Array, Array]:
 
 def _place(bulk: Bulk, lam: Array) -> Array:
     """The s of `Masses._rate` at λ."""
-    kind, a, b = path_of(bulk)
-    depth = np.real(a) - np.log(lam)
-    if kind == kernel.COSINE:
-        return np.asarray(np.arccos((-depth / np.real(b)).clip(-1.0, 1.0)))
-    theta = np.sqrt(depth.clip(min=0.0))
+    theta = thetas_of(bulk, np.minimum(np.log(lam), bulk.upper.height))
+    if bulk.lower is not None:
+        return theta
     beyond = 1.0 + np.arcsinh(2.0 / np.pi * np.log(np.maximum(theta, 1.0)))
     return np.asarray(np.where(theta < 1.0, theta, beyond))

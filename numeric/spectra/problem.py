@@ -1,8 +1,18 @@
-"""From a law of JJᵀ to the arrays of the compiled solver, and the module that holds it."""
+"""From a law of JJᵀ to the arrays of the compiled solver, and errors by disturbed ones.
+
+Two more solutions tell how far the numbers of a spectrum may be off. Their input is disturbed by a
+random multiple, up to `NOISE`, of machine epsilon: the weights of the nodes, log m_1, the
+parameters of the factors. Their nodes are those of a rule with two more on each piece of the path,
+so that what the rule leaves out is seen as well. What comes out differs by the conditioning of each
+number: at an edge, where the density starts as a root, by far more than in the middle. The error is
+the largest departure, times `CAUTION`, and a rounding.
+"""
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,31 +22,11 @@ from numpy.typing import NDArray
 from derive.errors import InputError
 from derive.spectra import Factor, Jacobian, Law, Limit
 from derive.spectra.skips import Around
-from derive.work.caches import cache
 
-from ..emit import jit, modules
+from ..arrays import Array
 from . import kernel
-from .blocks import Block, around
+from .blocks import Block, Member, around
 from .contour import UNIT, Nodes, exact_powers, has_nodes, nodes, real_number
-
-_ENTRY = '''\
-"""Continuation along the spectral curve of a free product (numeric.spectra.kernel).
-
-{fingerprint}
-"""
-
-{prelude}
-from numeric.spectra import kernel
-
-{entry}
-
-@entry
-def march(problem, blocks, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status):
-    """Follow the curve through all θs."""
-    kernel.march(
-        problem, blocks, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status
-    )
-'''
 
 
 class Problem:
@@ -154,39 +144,57 @@ class Problem:
         )
 
 
-@cache
-def compiled() -> ModuleType:
-    """The solver, from numba's on-disk cache where it can be."""
-    source = _ENTRY.format(
-        fingerprint=jit.fingerprint(jit, kernel), prelude=modules.PRELUDE, entry=jit.ENTRY
-    )
-    return modules.load(source, "spectra")
-
-
-def march(
-    arrays: tuple[kernel.Problem, kernel.Blocks | None],
-    path: tuple[int, complex, complex],
-    thetas: NDArray[np.float64],
-    start: tuple[float, NDArray[np.complex128], NDArray[np.complex128]],
-) -> tuple[Any, ...]:
-    """Run the kernel with `Problem.arrays` and `block_arrays`: w, ξ, |residual| and status at every
-    θ."""
-    count, groups = len(thetas), len(start[1])
-    ws = np.empty(count, complex)
-    xs = np.empty((count, groups), complex)
-    residuals, status = np.empty(count), np.empty(count, np.int64)
-    theta, xi, tangent = start
-    kind, a, b = path
-    compiled().march(
-        *arrays, kind, complex(a), complex(b), np.ascontiguousarray(thetas, float), float(theta),
-        xi.copy(), tangent.copy(), ws, xs, residuals, status,
-    )  # fmt: skip
-    return ws, xs, residuals, status
-
-
 def _zeros(group: Nodes) -> float:
     return float(np.sum(group.weights[group.positions == 0]).real)
 
 
 def _rows(pairs: list[tuple[float, float]]) -> NDArray[np.float64]:
     return np.array(pairs, float).reshape(-1, 2)
+
+
+NOISE, CAUTION, RUNS = 2.0, 8.0, 2
+"""Largest disturbance in units of rounding; the error in units of the departure; how many."""
+
+_MORE = 2
+_SEED = 1993
+_EPS = float(np.finfo(float).eps)
+
+
+def disturbed(law: Law) -> list[Problem]:
+    """The problem of the law, twice, each time another one beside it."""
+    rng, finer = np.random.default_rng(_SEED), Problem(law, _MORE)
+    return [_moved(finer, rng) for _ in range(RUNS)]
+
+
+def _moved(problem: Problem, rng: np.random.Generator) -> Problem:
+    def factors(count: int) -> Array:
+        return np.asarray(1.0 + NOISE * _EPS * rng.uniform(-1.0, 1.0, count))
+
+    def moved(group: Nodes) -> Nodes:
+        if len(group.weights) == 1:
+            return group
+        return replace(group, weights=group.weights * factors(len(group.weights)))
+
+    def beside(member: Member) -> Member:
+        share = member.log_share + NOISE * _EPS * float(rng.uniform(-1.0, 1.0))
+        return replace(member, log_share=share, averages=tuple(map(moved, member.averages)))
+
+    made = copy(problem)
+    plain = [moved(group) for group in problem.groups[: problem.plain]]
+    made.blocks = [
+        replace(block, members=tuple(map(beside, block.members))) for block in problem.blocks
+    ]
+    made.groups = [*plain, *(group for block in made.blocks for group in block.groups)]
+    apart = problem.slopes != 1.0
+    made.slopes = np.where(apart, problem.slopes * factors(len(apart)), problem.slopes)
+    made.variances = problem.variances * factors(len(problem.variances))
+    size = 1.0 + abs(problem.log_mean)
+    made.log_mean = problem.log_mean + size * NOISE * _EPS * float(rng.uniform(-1.0, 1.0))
+    return made
+
+
+def departure(values: NDArray[np.generic], copies: Sequence[NDArray[np.generic]]) -> Array:
+    """The error of each value, from those of the copies; infinite where a copy has none."""
+    apart = np.max([np.abs(np.asarray(each) - values) for each in copies], axis=0)
+    error = CAUTION * apart + _EPS * np.abs(values)
+    return np.asarray(np.where(np.isfinite(error), error, np.inf), float)

@@ -198,18 +198,11 @@ class _Jacobians(RowsWork):
 
     Arguments:
         activations, ensembles, biases: of layers 1, 2, …: σ, the weights', and C_b.
-        width: n.
-        seed: of all streams.
-        q_first: the variance of the first preactivations.
-        spread: what the weights give of it.
+        spread: what the weights give of `q_first`.
         layers: where JJᵀ is looked at, ascending.
-        moments: how many.
-        singular_values: whether they are wanted.
-        zero_padded: whether weights are [U, 0].
-        importance: whether layers are drawn from a tilted law.
-        innovations: whether they are recorded.
         name: what the network is called.
-        draws: how many are asked for.
+
+    The others are those of `simulate`.
     """
 
     activations: tuple[Activation, ...]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.work.caches import cache
+
 from ..arrays import Array
+from ..emit.kernels import load_kernels
 from . import kernel
 from .edges import Bulk
-from .problem import Problem, march
+from .problem import Problem
 
 Complex = NDArray[np.complex128]
 
@@ -133,7 +137,15 @@ class Solver:
         start: tuple[float, Complex, Complex],
     ) -> tuple[Complex, Complex, Array, NDArray[np.int64]]:
         """w, ξ, |residual| and status; failed, too, where the nodes do not stand for their law."""
-        ws, xs, residual, status = march(self._told, path, thetas, start)
+        count = len(thetas)
+        ws, xs = np.empty(count, complex), np.empty((count, len(start[1])), complex)
+        residual, status = np.empty(count), np.empty(count, np.int64)
+        theta, xi, tangent = start
+        kind, a, b = path
+        _compiled().march(
+            *self._told, kind, complex(a), complex(b), np.ascontiguousarray(thetas, float), theta,
+            xi.copy(), tangent.copy(), ws, xs, residual, status,
+        )  # fmt: skip
         for group, xi in zip(self.problem.groups, xs.T, strict=True):
             if group.least:
                 solved = np.flatnonzero(status != kernel.NO_CONVERGENCE)
@@ -164,6 +176,12 @@ class Solver:
         for b, v in zip(problem.jumps, problem.variances, strict=True):
             total += np.abs(v * w / (1.0 + b * w) ** 2)
         return 1e-14 * total
+
+
+@cache
+def _compiled() -> ModuleType:
+    doc = "Continuation along the spectral curve of a free product."
+    return load_kernels("spectra", doc, (kernel.march,))
 
 
 def path_of(bulk: Bulk) -> tuple[int, complex, complex]:

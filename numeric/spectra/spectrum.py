@@ -17,11 +17,11 @@ from derive.spectra import Jacobian, Law, Limit
 
 from ..arrays import Array
 from ..layers.precise.tables import LEAST, MOST
-from . import accuracy, kernel
+from . import kernel
 from .contour import has_nodes
 from .edges import Bulk, bulks
 from .masses import LEAST_MISSING, Masses
-from .problem import Problem
+from .problem import Problem, departure, disturbed
 from .solver import Complex, Solution, Solver, thetas_of
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ class Spectrum:
 
     @cached_property
     def _copies(self) -> list[Spectrum]:
-        """The same law with disturbed problems (`accuracy`)."""
+        """The same law with disturbed problems."""
         found = []
-        for problem in accuracy.disturbed(self.law):
+        for problem in disturbed(self.law):
             made = Spectrum(self.law)
             made.__dict__["problem"] = problem
             found.append(made)
@@ -144,7 +144,7 @@ class Spectrum:
         copies = [np.array(each.edges).reshape(-1, 2) for each in self._copies]
         if any(each.shape != edges.shape for each in copies):
             return tuple((np.inf, np.inf) for _ in self.edges)
-        error = accuracy.departure(edges, copies) + size * edges
+        error = departure(edges, copies) + size * edges
         return tuple((float(low), float(high)) for low, high in error)
 
     def density(self, eigenvalues: ArrayLike) -> Array:
@@ -169,7 +169,7 @@ class Spectrum:
     def density_error(self, eigenvalues: ArrayLike) -> Array:
         """The errors of `density` at these eigenvalues, estimated.
 
-        By the departures of two disturbed solutions (`accuracy`): large next to an edge, and
+        By the departures of two disturbed solutions (`problem`): large next to an edge, and
         infinite where one of them loses its way. Raises as `density` does.
 
         >>> from derive import Gaussian, spectra
@@ -189,7 +189,7 @@ class Spectrum:
                 lost = solved.status == kernel.NO_CONVERGENCE
                 kept = np.where(solved.status == kernel.SOLVED, -solved.M.imag / np.pi, 0.0)
                 copies.append(np.where(lost, np.nan, kept))
-        return np.asarray(accuracy.departure(values, copies) / lam)
+        return np.asarray(departure(values, copies) / lam)
 
     def singular_density_error(self, values: ArrayLike) -> Array:
         """The errors of `singular_density` at these singular values, estimated.
@@ -263,7 +263,7 @@ class Spectrum:
         """
         solved = self.solve(heights)
         self._certify(solved, np.asarray(heights, float))
-        if not abs(self._missing) <= LEAST_MISSING:
+        if abs(self._missing) > LEAST_MISSING:
             raise ArithmeticError(
                 f"the densities and atoms that were found have the mass {1.0 - self._missing:.9g}, "
                 "not 1"
@@ -411,9 +411,7 @@ class Spectrum:
         Raises as `generating_function` does.
         """
         values = self.generating_function(points)
-        return accuracy.departure(
-            values, [each.generating_function(points) for each in self._copies]
-        )
+        return departure(values, [each.generating_function(points) for each in self._copies])
 
     def table(
         self, eigenvalues: ArrayLike = (), order: int = 4, *, precision: int | None = None

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from .integrands import UNBOUNDED, Terms, degree, growth, rate, settled, strips
 from .panels import PANELS, Panels, legendre, panel_reach, smooth_width
-from .stretched import NEAR_REACH, STRETCHED, stretch, stretched_step
-from .trapezoid import ACCURACY, FINEST, accuracy, reach, steps
+from .trapezoid import (
+    ACCURACY,
+    FINEST,
+    NEAR_REACH,
+    STRETCHED,
+    accuracy,
+    reach,
+    steps,
+    stretch,
+    stretched_step,
+)
 
 __all__ = [
     "ACCURACY",

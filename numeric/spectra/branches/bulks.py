@@ -11,6 +11,7 @@ from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
 from ...arrays import Array
+from ..masses import integral, series
 from .paths import Followed, Paths
 
 RESOLVED = 1e-12
@@ -64,17 +65,10 @@ class Panels:
 
     def below(self, heights: Array) -> Array:
         """The mass up to each log λ."""
-        nodes, _ = legendre.leggauss(_NODES)
-        half = 0.5 * (self.ends[:, 1] - self.ends[:, 0])
-        series = _series(self.values, nodes) * half[:, None]
-        inside = legendre.legint(series, lbnd=-1, axis=1)
-        before = np.concatenate([[0.0], np.cumsum(inside.sum(axis=1))])  # P_k(1) = 1
-        v = _coordinate(self.span, self.kind, heights)
-        v = v.clip(self.ends[0, 0], self.ends[-1, 1])
-        at = np.clip(np.searchsorted(self.ends[:, 1], v), 0, len(half) - 1)
-        place = (v - self.ends[at, 0]) / half[at] - 1.0
-        found = before[at] + legendre.legval(place, inside[at].T, tensor=False)
-        return np.asarray(found if self.ascending else before[-1] - found)
+        marks = np.append(self.ends[:, 0], self.ends[-1, 1])
+        below = integral(marks, self.values)
+        found = below(_coordinate(self.span, self.kind, heights).clip(marks[0], marks[-1]))
+        return np.asarray(found if self.ascending else below(marks[-1]) - found)
 
     @property
     def ascending(self) -> bool:
@@ -256,8 +250,8 @@ class Search:
             if not np.isfinite(rho).all():
                 rows = self._beside(rows, s)
             grown = np.exp(np.minimum(powers[:, None, None] * s, _FAR)) / scale[:, None, None]
-            series = np.abs(_series(rows * grown, nodes)) * half
-            enough = series[..., -2:].max(axis=(0, 2)) < _CLOSE
+            tails = np.abs(series(rows * grown)) * half
+            enough = tails[..., -2:].max(axis=(0, 2)) < _CLOSE
             beside = [(np.abs(s - pole).min(axis=1) < _AT_POLE) for pole in self.poles]
             enough |= np.any([*beside, np.zeros(len(s), bool)], axis=0) & (
                 np.ptp(s, axis=1) < _AT_POLE
@@ -293,12 +287,6 @@ class Search:
             nearest = good[np.abs(bad[:, None] - good).argmin(axis=1)]
             rho[k, bad] = rho[k, nearest]
         return rho
-
-
-def _series(values: Array, nodes: Array) -> NDArray[np.float64]:
-    _, weights = legendre.leggauss(_NODES)
-    orders = np.arange(_NODES) + 0.5
-    return np.asarray((values * weights) @ legendre.legvander(nodes, _NODES - 1) * orders)
 
 
 def _at_zero(values: Array, places: Array) -> float:

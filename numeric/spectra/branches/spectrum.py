@@ -21,10 +21,11 @@ from derive.spectra import Jacobian
 from derive.spectra.skips import Around
 
 from ...arrays import Array
-from .. import accuracy, kernel
+from .. import kernel
 from ..contour import exact_powers, has_nodes, is_known, real_number
 from ..edges import Bulk
 from ..masses import LEAST_MISSING
+from ..problem import CAUTION, departure
 from ..solver import Complex, Solution
 from ..spectrum import Spectrum, finite, upper
 from .bulks import Interval, Panels, Search, density
@@ -94,7 +95,8 @@ class Branched(Spectrum):
     @cached_property
     def _missing(self) -> float:
         mass = sum(float(each.sums(np.zeros(1))[0]) for each in self._panels(1))
-        return 1.0 - sum(self.atoms.values()) - mass
+        missing = 1.0 - sum(self.atoms.values()) - mass
+        return np.inf if np.isnan(missing) else missing  # panels see all of it
 
     @cached_property
     def _off(self) -> float:
@@ -124,9 +126,9 @@ class Branched(Spectrum):
             errors = []
             for off, edge, other in zip(span.off, edges, others, strict=True):
                 exact = edge == other
-                apart = 0.0 if exact else accuracy.CAUTION * abs(edge - other)
+                apart = 0.0 if exact else CAUTION * abs(edge - other)
                 size = 0.0 if np.isinf(edge) else edge
-                errors.append(apart + size * (accuracy.CAUTION * off + 1e-15))
+                errors.append(apart + size * (CAUTION * off + 1e-15))
             found.append((errors[0], errors[1]))
         return tuple(found)
 
@@ -167,14 +169,14 @@ class Branched(Spectrum):
         moved = [(heights + sign * size).ravel() for sign in (-1.0, 1.0)]
         copies = [finer.at(each).reshape(lam.shape) / lam for each in moved]
         inside = self._inside(heights)
-        return np.where(inside, accuracy.departure(values, copies), 0.0) + 1e-15 / lam
+        return np.where(inside, departure(values, copies), 0.0) + 1e-15 / lam
 
     def cumulative_error(self, eigenvalues: ArrayLike, points: int = 4096) -> Array:
         """The errors of `cumulative`: by panels of a solution with more nodes, and the mass that is
         missing."""
         error = super().cumulative_error(eigenvalues, points)
         values, finer = (each.cumulative(eigenvalues) for each in (self, self._other))
-        return np.asarray(error + accuracy.departure(values, [finer]))
+        return np.asarray(error + departure(values, [finer]))
 
     def curve(self, points: int = 600) -> tuple[Array, Array]:
         """As of any spectrum; of an interval without end, up to where 10⁻⁴ of the mass is left."""
@@ -197,7 +199,7 @@ class Branched(Spectrum):
     def generating_function_error(self, points: ArrayLike) -> Array:
         """By a solution with more nodes."""
         values = self.generating_function(points)
-        return accuracy.departure(values, [self._generated(self._finer, points)])
+        return departure(values, [self._generated(self._finer, points)])
 
     def _integrals(self, powers: NDArray[np.int_]) -> Array:
         _check_resolved(self._off)
