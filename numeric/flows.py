@@ -6,7 +6,7 @@ flow(net, inputs, depth=30, tensors=["K", "V"])["V"]
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -623,7 +623,7 @@ def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Ent
 
 
 def _table(
-    asked: _Asked, tensors: dict[Name, _Entries], attributes: dict[str, int]
+    asked: _Asked, tensors: dict[Name, _Entries], attributes: Mapping[str, int]
 ) -> xarray.Dataset:
     arrays: dict[str, xarray.Variable] = {}
     single = asked.data.single
@@ -631,22 +631,14 @@ def _table(
         rank, about = len(name.subscripts), layout.described(name)
         arrays[name.label] = layout.variable(values, rank, single=single, about=about)
         arrays[f"{name.label}_error"] = layout.variable(errors, rank, single=single)
-    return layout.dataset(
-        arrays,
-        range(asked.data.first, asked.depth + 1),
-        attributes | _width(asked),
-        net=asked.net,
-        inputs=asked.data.given,
-        symbols=asked.symbols | asked.own,
-        own=asked.own,
-    )
+    return _dataset(asked, arrays, attributes, asked.data.given)
 
 
 def _orbit_table(
     asked: _Asked,
     inputs: Exchangeable,
     tensors: dict[Name, _Entries],
-    attributes: dict[str, int],
+    attributes: Mapping[str, int],
 ) -> xarray.Dataset:
     """The table by orbits: of each the entry that represents it."""
     samples, batch = len(asked.data.X), batch_of(inputs, asked.net, asked.depth)
@@ -659,19 +651,25 @@ def _orbit_table(
             arrays[name.label + ending] = xarray.Variable(("layer", "orbit"), own, about)
             labels[name.label + ending] = orbits(name, samples)
     variables, orbit = layout.by_orbit(arrays, labels)
-    table = layout.dataset(
-        variables,
-        range(asked.data.first, asked.depth + 1),
-        attributes | layout.about_inputs(inputs, batch) | _width(asked),
-        net=asked.net,
-        symbols=asked.symbols | asked.own,
-        own=asked.own,
-    )
+    table = _dataset(asked, variables, {**attributes, **layout.about_inputs(inputs, batch)})
     return table.assign_coords(orbit=orbit)
 
 
-def _width(asked: _Asked) -> dict[str, int]:
-    return {} if asked.width is None else {"width": int(asked.width)}
+def _dataset(
+    asked: _Asked,
+    arrays: dict[str, xarray.Variable],
+    attributes: Mapping[str, int | float | str],
+    inputs: Array | None = None,
+) -> xarray.Dataset:
+    return layout.dataset(
+        arrays,
+        range(asked.data.first, asked.depth + 1),
+        {**attributes, **({} if asked.width is None else {"width": int(asked.width)})},
+        net=asked.net,
+        inputs=inputs,
+        symbols=asked.symbols | asked.own,
+        own=asked.own,
+    )
 
 
 _WAY = " (for K, V and Theta of few outputs, pooled or with positions, give draws)"

@@ -140,7 +140,12 @@ class Disturbances(NamedTuple):
         """Of a run; the arguments as those of `run`."""
         rng = np.random.default_rng(_SEED)
         amounts = np.array([0.0] + [_NOISE] * runs)
-        columns = _disturbed_parameters(layers, parameters, amounts, rng)
+        factors = [  # of C_W and C_b alone, for ratios of widths are often exactly 1
+            1.0 + amounts * _random(rng, amounts.shape) * (name in {"C_W", "C_b"})
+            for name in layers.parameters
+        ]
+        given = np.array([parameters[name] for name in layers.parameters])
+        columns = given.T[:, None] * np.array(factors).T
         noise = amounts[:, None] * _random(rng, (len(amounts), layers.noises))
         return cls(columns, noise, amounts, rng)
 
@@ -156,21 +161,6 @@ class Disturbances(NamedTuple):
     def rounding(self, tensors: int) -> Array:
         """Of each tensor, in units of its size: (copies, tensors)."""
         return np.asarray(self.amounts[:, None] * _random(self.rng, (len(self.amounts), tensors)))
-
-
-def _disturbed_parameters(
-    layers: Descending,
-    parameters: Mapping[str, Array],
-    amounts: Array,
-    rng: np.random.Generator,
-) -> Array:
-    """(depth, copies, parameters); only C_W and C_b, for ratios of widths are often exactly 1."""
-    factors = [
-        1.0 + amounts * _random(rng, amounts.shape) * (name in {"C_W", "C_b"})
-        for name in layers.parameters
-    ]
-    columns = np.array([parameters[name] for name in layers.parameters])
-    return columns.T[:, None] * np.array(factors).T
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Array:

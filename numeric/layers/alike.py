@@ -17,7 +17,7 @@ mean of z² is 2 z_x/m. Derived here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import product
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -35,12 +35,16 @@ from derive.work.caches import cache
 
 from ..arrays import Array
 from .batches import (
+    FAR,
     SHOWN,
+    STEP,
     Factor,
     Wanted,
     check_kinks,
+    chi,
     degree,
     diverging,
+    exponents_of,
     length_moment,
     names,
     remaining,
@@ -58,9 +62,6 @@ _POINTS = (4, 6, 8, 12, 16, 24, 32)
 
 _AGREE, _NODES, _CHUNK = 1e-11, 12_000_000, 1 << 17
 """The agreement that ends the search, relative to the size; most nodes of a rule; nodes at once."""
-
-_FAR, _STEP = 33.0, 0.11
-"""Where a trapezoid ends: e^{−33} of the largest weight; its step."""
 
 _FEW, _RULE = 4, 32
 """Directions that are left from which on R² is on Gauss's rule, of so many points."""
@@ -448,11 +449,11 @@ class _Space(NamedTuple):
     def _of_R(self) -> tuple[Array, Array]:
         if not self.left:
             return np.zeros(1), np.ones(1)
-        return _chi(self.left) if self.left < _FEW else _laguerre(self.left)
+        return chi(self.left) if self.left < _FEW else _laguerre(self.left)
 
     def _plane(self) -> _Lengths:
         """τ and R on a grid, flat."""
-        (tau, of_tau), (R, of_R) = _chi(self.explicit), self._of_R()
+        (tau, of_tau), (R, of_R) = chi(self.explicit), self._of_R()
         weights = of_tau[:, None] * of_R
         at = weights > 1e-16 * weights.max()
         tau, R = (each[at] for each in np.broadcast_arrays(tau[:, None], R))
@@ -462,11 +463,11 @@ class _Space(NamedTuple):
         """τ/A with A² = a² R²/m + offset, on which φ depends alone, at R = 0."""
         R, of_R = self._of_R()
         A = np.sqrt(self.a**2 * R**2 / self.m + offset)
-        log_tau, k = np.log(_chi(self.explicit)[0][[0, -1]]), self.explicit
-        t = np.arange(log_tau[0] - math.log(A.max()), log_tau[1] - math.log(A.min()), _STEP)
+        log_tau, k = np.log(chi(self.explicit)[0][[0, -1]]), self.explicit
+        t = np.arange(log_tau[0] - math.log(A.max()), log_tau[1] - math.log(A.min()), STEP)
         at = A[:, None] * np.exp(t)
         normal = math.lgamma(0.5 * k) + (0.5 * k - 1.0) * math.log(2.0)
-        density = _STEP * np.exp(k * np.log(at) - 0.5 * at**2 - normal)
+        density = STEP * np.exp(k * np.log(at) - 0.5 * at**2 - normal)
 
         def weigh(B: int, j: int, degree: int) -> Array:
             scale = of_R * R ** (2 * j) * (A / math.sqrt(offset)) ** -degree
@@ -480,7 +481,7 @@ class _Space(NamedTuple):
         tau, R, weights = np.ones(1), np.zeros(1), np.ones(1)
         if c:
             peak = 0.5 * math.log(k / c)
-            x = np.arange(peak - _FAR / k - 4.0, peak + _FAR / c + 4.0, _STEP)
+            x = np.arange(peak - FAR / k - 4.0, peak + FAR / c + 4.0, STEP)
             weights = np.exp(k * x - 0.5 * (k + c) * np.logaddexp(0.0, 2.0 * x))
             weights /= weights.sum()
             R = np.exp(-0.5 * np.logaddexp(0.0, 2.0 * x))
@@ -550,38 +551,11 @@ def _laguerre(c: int) -> tuple[Array, Array]:
     return np.sqrt(2.0 * nodes), vectors[0] ** 2
 
 
-@cache(entries=512)
-def _chi(c: int) -> tuple[Array, Array]:
-    """The length of a normal vector in c dimensions, on a trapezoid in its logarithm."""
-    step = min(_STEP, 0.45 / math.sqrt(c))
-    peak = 0.5 * math.log(c)
-    low = peak - _FAR / c - math.sqrt(_FAR / c)
-    high = 0.5 * math.log(c + 2.0 * _FAR + 2.0 * math.sqrt(2.0 * _FAR * c))
-    t = np.arange(low, high + step, step)
-    weights = np.exp(c * (t - peak) - 0.5 * (np.exp(2.0 * t) - c))
-    return np.exp(t), weights / weights.sum()
-
-
 @cache(entries=64)
 def _exponents(r: int, most: int) -> NDArray[np.int64]:
     """All (b, j) with |b| + 2j at most so large, a row for each: b of r directions, then j."""
-    found = [
-        (*b, j)
-        for j in range(most // 2 + 1)
-        for degree in range(most - 2 * j + 1)
-        for b in _of_degree(r, degree)
-    ]
-    return np.array(found, np.int64).reshape(-1, r + 1)
-
-
-def _of_degree(r: int, degree: int) -> Iterator[tuple[int, ...]]:
-    if r == 0:
-        if degree == 0:
-            yield ()
-        return
-    for own in range(degree + 1):
-        for rest in _of_degree(r - 1, degree - own):
-            yield (own, *rest)
+    parts = [exponents_of(r, most - 2 * j) for j in range(most // 2 + 1)]
+    return np.concatenate([np.insert(b, r, j, axis=1) for j, b in enumerate(parts)])
 
 
 @cache(entries=64)

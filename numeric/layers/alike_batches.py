@@ -30,6 +30,7 @@ from derive.work.caches import cache
 
 from ..arrays import Array, by_orbit, over_samples
 from .alike import AlikeRule, slopes
+from .analytic import Change, at_each
 from .averages import Averages
 from .batches import Factor, Wanted
 from .program import Polynomial, multiplied
@@ -89,7 +90,14 @@ class AlikeBatch:
         self._lay_out(wanted)
         rule = AlikeRule(batch, sigma(label), wanted, size)
         self.noises = len(wanted)
-        self._averages = Averages(_evaluated(rule), self.noises, {}, _gradient(rule))
+
+        def evaluate(K: Array) -> tuple[Array, Array]:
+            return rule(float(K[0, 0]), float(K[0, 1]))
+
+        def gradient(K: Array) -> Change:
+            return slopes(rule, float(K[0, 0]), float(K[0, 1]))
+
+        self._averages = Averages(at_each(evaluate), self.noises, {}, gradient)
         self._sums = [self._terms(step) for step in steps]
 
     def _lay_out(self, wanted: Sequence[Wanted]) -> None:
@@ -185,23 +193,6 @@ class AlikeBatch:
 
 def _no_power(pattern: Pattern) -> int:
     return 0
-
-
-def _evaluated(rule: AlikeRule) -> Callable[[Array], tuple[Array, Array]]:
-    """The averages at kernels (m, m) or (copies, m, m)."""
-
-    def evaluate(K: Array) -> tuple[Array, Array]:
-        if K.ndim == 2:
-            return rule(float(K[0, 0]), float(K[0, 1]))
-        found = [evaluate(each) for each in K]
-        values, sizes = (np.array(part) for part in zip(*found, strict=True))
-        return values, sizes
-
-    return evaluate
-
-
-def _gradient(rule: AlikeRule) -> Callable[[Array], Callable[[Array], Array]]:
-    return lambda K: slopes(rule, float(K[0, 0]), float(K[0, 1]))
 
 
 def _average_of(bracket: Bracket, samples: Pattern) -> Wanted:

@@ -43,6 +43,19 @@ to first order; those of the first averages, where the others' do not matter."""
 Gradient = Callable[[Array], Change]
 """Of a kernel: the change around it."""
 
+
+def at_each(average: Evaluate) -> Evaluate:
+    """Averages at kernels (m, m), or (copies, m, m), from what gives them at one."""
+
+    def evaluate(K: Array) -> tuple[Array, Array]:
+        if K.ndim == 2:
+            return average(K)
+        values, sizes = zip(*map(average, K), strict=True)
+        return np.array(values), np.array(sizes)
+
+    return evaluate
+
+
 Shapes: TypeAlias = tuple[SingleShape, ...]
 """The functions at each sample of a set."""
 
@@ -95,21 +108,19 @@ def of_exchangeable(
     every = [heads for each in several for heads in each.products]
     given = shared.of_analytic(activation, every) if every else None
 
-    def at(K: Array) -> Array:
+    def at(K: Array) -> tuple[Array, Array]:
         q, p = float(K[0, 0]), float(K[0, -1])
         sums = given(q, p) if given and 0.0 <= p <= q else None
         if sums is None:
-            return np.concatenate([each(K) for each in groups], axis=1)
+            both = np.concatenate([each(K) for each in groups], axis=1)
+            return both[0], both[1]
         parts = dict(zip(several, np.split(sums, ends[:-1], axis=1), strict=True))
         if large_variance.is_broad(K[:2, :2]):
             parts = {each: part for each, part in parts.items() if each.samples > 2}
-        return np.concatenate([each(K, parts.get(each)) for each in groups], axis=1)
+        both = np.concatenate([each(K, parts.get(each)) for each in groups], axis=1)
+        return both[0], both[1]
 
-    def evaluate(K: Array) -> tuple[Array, Array]:
-        values, sizes = np.array([at(each) for each in K.reshape(-1, m, m)]).swapaxes(0, 1)
-        return (values[0], sizes[0]) if K.ndim == 2 else (values, sizes)
-
-    return evaluate
+    return at_each(at)
 
 
 class Group:

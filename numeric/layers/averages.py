@@ -132,8 +132,8 @@ class Averages:
         return average
 
     def copies(self) -> Copies:
-        """Averages at kernels, (copies, m, m), that differ by little, layer after layer:
-        values (copies, count), and sizes (count,) at the first kernel.
+        """Averages at kernels, (copies, m, m) or (copies,), that differ by little, layer after
+        layer: values (copies, count), and sizes (count,) at the first kernel.
 
         Where there is a gradient the copies follow by it, and it is taken anew where K has changed
         by more than `_MOVED` since the last time.
@@ -142,6 +142,10 @@ class Averages:
 
         def average(K: Array) -> tuple[Array, Array]:
             nonlocal at, change
+            if self._raised is not None:  # of one input
+                values, sizes = self._evaluate(K.ravel())
+                return values.T, sizes[:, 0]
+            K = K[:, None, None] if K.ndim == 1 else K
             if len(K) == 1:
                 values, sizes = self._evaluate(K[0])
                 return values[None], sizes

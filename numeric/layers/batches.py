@@ -41,8 +41,11 @@ _POINTS = (6, 12, 18, 24, 32, 40)
 _AGREE, _NODES = 1e-11, 1 << 21
 """The agreement that ends the search, relative to the size; most nodes of a rule."""
 
-_STEP, _RANK, _CHUNK = 0.1, 1e-13, 1 << 14
-"""The step of log τ; the least variance of a direction, relative to the largest; nodes at once, of
+FAR, STEP = 33.0, 0.11
+"""Where a trapezoid ends: e^{−33} of the largest weight; its step."""
+
+_RANK, _CHUNK = 1e-13, 1 << 14
+"""The least variance of a direction, relative to the largest; nodes at once, of
 which a product fits into a processor's cache."""
 
 SHOWN = 0.125 / float(np.finfo(float).eps)
@@ -286,11 +289,7 @@ class Rule:
         self._at, self._known = np.zeros(0), _Known([], [], [])
 
     def evaluate(self, K: Array) -> tuple[Array, Array]:
-        """Values and sizes at a kernel, or at several, (kernels, m, m)."""
-        if K.ndim == 3:
-            found = [self.evaluate(each) for each in K]
-            values, sizes = (np.array(part) for part in zip(*found, strict=True))
-            return values, sizes
+        """Values and sizes at a kernel, (m, m)."""
         known = self._at_kernel(K)
         own = [
             [part[len(outer)][(self._rows[factors], *outer)] for part in known]
@@ -320,7 +319,7 @@ class Rule:
         L, inverse = directions_of(K, centred=self._centred, slopes=steepest)
         parts = cones(self._planes @ L)
         r = L.shape[1]
-        radial = 1 if self._homogeneous else len(_radial(r)[0])
+        radial = 1 if self._homogeneous else len(chi(r)[0])
         moments = self._moments(L, directions(parts, _POINTS[0]))
         change, error = np.inf, np.full_like(moments, np.inf)
         for points in _POINTS[1:]:
@@ -342,11 +341,11 @@ class Rule:
         )
 
     def _moments(self, L: Array, rule: Directions) -> Array:
-        """⟨Π u^{b} F⟩ for each exponent b of `_exponents` and each product F."""
+        """⟨Π u^{b} F⟩ for each exponent b of `exponents_of` and each product F."""
         r = L.shape[1]
-        exponents = _exponents(r, self._most)
+        exponents = exponents_of(r, self._most)
         total = np.zeros((len(exponents), len(self._products)))
-        tau, weights = _radial(r)
+        tau, weights = chi(r)
         powers = weights[:, None] * tau[:, None] ** np.arange(self._most + 1)
         step = max(1, _CHUNK // len(tau))
         lengths = _lengths(r, np.arange(self._most + 1)[:, None] - self._degrees)
@@ -390,7 +389,7 @@ class Rule:
 
 
 @cache(entries=64)
-def _exponents(r: int, most: int) -> NDArray[np.int64]:
+def exponents_of(r: int, most: int) -> NDArray[np.int64]:
     """All exponents of r variables to this degree, (count, r)."""
     found = [
         [chosen.count(a) for a in range(r)]
@@ -406,13 +405,16 @@ def _lengths(r: int, degrees: NDArray[np.int64]) -> Array:
     return np.array(found).reshape(degrees.shape)
 
 
-@cache(entries=16)
-def _radial(r: int) -> tuple[Array, Array]:
-    """The length of a normal vector in r dimensions: values and weights."""
-    t = np.arange(math.log(1e-17) / r, math.log(13.0), _STEP)
-    tau = np.exp(t)
-    weights = tau**r * np.exp(-0.5 * tau**2)
-    return tau, weights / weights.sum()
+@cache(entries=512)
+def chi(c: int) -> tuple[Array, Array]:
+    """The length of a normal vector in c dimensions, on a trapezoid in its logarithm."""
+    step = min(STEP, 0.45 / math.sqrt(c))
+    peak = 0.5 * math.log(c)
+    low = peak - FAR / c - math.sqrt(FAR / c)
+    high = 0.5 * math.log(c + 2.0 * FAR + 2.0 * math.sqrt(2.0 * FAR * c))
+    t = np.arange(low, high + step, step)
+    weights = np.exp(c * (t - peak) - 0.5 * (np.exp(2.0 * t) - c))
+    return np.exp(t), weights / weights.sum()
 
 
 def _derivatives(moments: Array, inverse: Array, order: int, *, absolute: bool = False) -> Array:
@@ -433,9 +435,9 @@ def _derivatives(moments: Array, inverse: Array, order: int, *, absolute: bool =
 
 @cache(entries=64)
 def _hermite(r: int, order: int) -> tuple[Array, NDArray[np.int64]]:
-    """He_{a…} of so many directions by the monomials of `_exponents`, (rows, monomials), and the
+    """He_{a…} of so many directions by the monomials of `exponents_of`, (rows, monomials), and the
     row of each tuple of directions."""
-    exponents = _exponents(r, order)
+    exponents = exponents_of(r, order)
     number = {tuple(each): k for k, each in enumerate(exponents.tolist())}
     chosen = list(combinations_with_replacement(range(r), order))
     found = np.zeros((len(chosen), len(exponents)))

@@ -26,7 +26,6 @@ from derive.work.caches import cache
 from ..arrays import Array
 from ..brackets.pieces import SLACK
 from ..brackets.shapes import check_finite_together
-from .resting import Degenerate
 from .stages import Average, Sigma, Stage
 from .vectors import Estimate
 
@@ -34,7 +33,7 @@ _EQUAL = 1e-9
 """The largest relative difference of tensors of inputs whose variables are the same."""
 
 
-class Merged:
+class Merged(Stage):
     """The recursions through a stage, of kinked σ and several inputs, with a mean taken off.
 
     Arguments: as of `Stage`; and masked, whether equal inputs have masks of their own.
@@ -56,8 +55,6 @@ class Merged:
         masked: bool = False,
     ) -> None:
         self._masked = masked
-        self.names = tuple(step.target for step in steps)
-        self._below, self._m, self._positions = tuple(below), m, positions
         self._ranks = [len(step.samples) for step in steps]
         self._patterns = [patterns(rank) for rank in self._ranks]
         variants = [
@@ -68,22 +65,18 @@ class Merged:
         for each in variants:
             check_finite_together(each, sigma)
         given = below, variants, sigma, parameters, m
-        self._stage = Stage(*given, distinct=True, exchangeable=exchangeable, positions=positions)
-        self.noises = self._stage.noises
+        super().__init__(*given, distinct=True, exchangeable=exchangeable, positions=positions)
+        self.names = tuple(step.target for step in steps)
         self._is_differentiated = any(
             bracket.outer for each in variants for bracket in each.atoms(Bracket)
         )
-
-    def averages(self) -> list[Average]:
-        """Of the brackets at each kernel, layer after layer."""
-        return self._stage.averages()
 
     def passed(
         self, before: Estimate, parameters: Array, noise: Array, average: Sequence[Average]
     ) -> Estimate:
         """The tensors behind the stage, and their sizes; arguments as of `Stage.passed`."""
         alike = self._alike(before)
-        values, sizes = self._stage.passed(before, parameters, noise, average)
+        values, sizes = super().passed(before, parameters, noise, average)
         found: Estimate = [], []
         begin = 0
         for rank, of_step in zip(self._ranks, self._patterns, strict=True):
@@ -97,10 +90,6 @@ class Merged:
             begin = end
         return found
 
-    def degenerate(self, tensors: Sequence[Array]) -> Degenerate | None:
-        """See `Stage.degenerate`."""
-        return self._stage.degenerate(tensors)
-
     def _alike(self, before: Estimate) -> tuple[int, ...]:
         """The first input with the same variables as each.
 
@@ -112,7 +101,7 @@ class Merged:
         first = list(range(self._m))
         if not self._is_differentiated:
             return tuple(first)
-        for kernel in self._stage.kernels:
+        for kernel in self.kernels:
             K = tensors[kernel]
             root = np.sqrt(K.diagonal())
             close = (np.abs(K) >= (1.0 - SLACK) * root[:, None] * root) & (root > 0.0)

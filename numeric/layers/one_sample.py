@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermevander
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
@@ -63,7 +64,7 @@ class _Rule(NamedTuple):
 
     nodes: Array
     weights: Array
-    he: list[Array]
+    he: Array
     is_stretched: bool
     rounding: float
 
@@ -145,7 +146,7 @@ class _Smooth:
         if rule.is_stretched:
             z, x = np.broadcast_to(rule.nodes, (len(scale), len(rule.nodes))), rule.nodes / scale
             weights = rule.weights / scale * np.exp(-0.5 * x[:, -half:] ** 2)
-            he = hermite(self._degree, x)
+            he = _hermite(self._degree, x)
         else:
             z, he = scale * rule.nodes, rule.he
             weights = rule.weights
@@ -215,9 +216,11 @@ class _Smooth:
         nodes = u if self._odd else np.concatenate([-u, u])
         if is_stretched:
             weights *= self._stretch * np.cosh(u)
-            return _Rule(self._stretch * np.sinh(nodes), weights, [], is_stretched, rounding)
+            return _Rule(
+                self._stretch * np.sinh(nodes), weights, np.zeros(0), is_stretched, rounding
+            )
         weights *= np.exp(-0.5 * u * u)
-        return _Rule(nodes, weights, hermite(self._degree, nodes), is_stretched, rounding)
+        return _Rule(nodes, weights, _hermite(self._degree, nodes), is_stretched, rounding)
 
 
 def _combined(coefficients: Array, total: Array) -> Array:
@@ -228,7 +231,7 @@ def _combined(coefficients: Array, total: Array) -> Array:
 
 
 def _products(
-    at: dict[int, Array], rows: Sequence[_Row], he: Sequence[Array], shape: tuple[int, ...]
+    at: dict[int, Array], rows: Sequence[_Row], he: Array, shape: tuple[int, ...]
 ) -> Array:
     """The rows, given σ's derivatives, (rows, *shape)."""
     products: dict[tuple[int, ...], Array] = {(m,): each for m, each in at.items()}
@@ -248,12 +251,9 @@ def product(
     return products[factors]
 
 
-def hermite(degree: int, x: Array) -> list[Array]:
-    """He_0(x) … He_degree(x)."""
-    he = [np.ones_like(x), x]
-    for m in range(1, degree):
-        he.append(x * he[m] - m * he[m - 1])
-    return he
+def _hermite(degree: int, x: Array) -> Array:
+    """He_0(x) … He_degree(x), along the first axis."""
+    return np.moveaxis(np.asarray(hermevander(x, degree), float), -1, 0)
 
 
 def normalized_hermite(degree: int, x: Array) -> Array:
@@ -320,7 +320,7 @@ class _Kinked:
         density = []
         for kink, order in self._deltas:
             x = kink / scale
-            he = hermite(order, x)[order]
+            he = _hermite(order, x)[order]
             value = he * np.exp(-0.5 * x * x) / scale ** (order + 1) / math.sqrt(2.0 * math.pi)
             density.append(np.where(np.abs(x) < 38.0, value, 0.0))
         return _combined(self._jumps, np.array([density, np.abs(density)]))

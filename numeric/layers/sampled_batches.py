@@ -28,6 +28,7 @@ from derive.work.caches import cache
 
 from ..arrays import Array
 from .accuracy import CAUTION
+from .analytic import at_each
 from .averages import Averages, Copies, Places
 from .batches import (
     Factor,
@@ -76,7 +77,7 @@ def of_batch(
         places[bracket] = np.array(found).reshape(1, *shape)
     if m <= FEW:
         rule = Rule(function, activation, tuple(wanted_averages), m)
-        return Averages(rule.evaluate, len(wanted_averages), places, rule.gradient)
+        return Averages(at_each(rule.evaluate), len(wanted_averages), places, rule.gradient)
     sampled = SampledRule(function, activation, tuple(wanted_averages), m)
     return _Sampled(sampled, len(wanted_averages), places)
 

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from itertools import combinations_with_replacement
+from itertools import product as product_of
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -92,50 +95,33 @@ class Sums:
         To some percent: with it errors in K are carried on.
         """
         order, B, rank = factorise(K)
-        scale = np.abs(B).max(axis=0)[: max(rank, 0)]
-        h = self.step(scale, len(scale), ROUGH)
-        found = np.full((len(self._products), len(K), len(K)), math.nan)
+        scale, size = np.abs(B).max(axis=0)[: max(rank, 0)], np.abs(B).sum()
+        raised, coefficients = self._raised
+        h = raised.step(scale, len(scale), ROUGH)
         if rank < 0 or np.isnan(h).any():
-            return found
-        self._check_cost(self.step(scale, rank), float(self.reach(rank, np.abs(B).sum())))
-        found[:] = 0.0
-        in_order = self._ordered(order)
-        for y, weights in _lattice(h, math.sqrt(2.0 * ROUGH)):
-            at = B[:, :rank] @ y
-            factors = [
-                self._differentiated([each[place] for each in in_order], z)
-                for place, z in enumerate(at)
-            ]
-            for s in range(len(K)):
-                for t in range(s + 1):
-                    part = weights
-                    for place, each in enumerate(factors):
-                        part = part * each[(place == s) + (place == t)]
-                    found[:, order[s], order[t]] += 0.5 * part.sum(axis=-1)
-                    found[:, order[t], order[s]] = found[:, order[s], order[t]]
-        return found
+            return np.full((len(self._products), len(K), len(K)), math.nan)
+        self._check_cost(self.step(scale, rank), float(self.reach(rank, size)))
+        nodes = Latent(order, B, h, float(raised.reach(rank, size, ROUGH)))
+        values, _ = over_tree(raised._derivatives, raised._products, nodes, half=raised.half)
+        return np.asarray(np.einsum("kstp,p->kst", coefficients, values))
 
-    def _differentiated(self, heads: Sequence[Orders], z: Array) -> list[Array]:
-        """The factors of each bracket at one sample and their first two derivatives by z,
-        (brackets, nodes) each."""
-        distinct = list(dict.fromkeys(heads))
-        expanded = list(zip(*map(_expanded, distinct), strict=True))
-        terms = [factors for part in expanded for each in part for factors in each]
-        orders = orders_of(terms)
-        values = dict(zip(orders, sigma.derivatives(self._activation, orders)(z), strict=True))
-        products: dict[Orders, Array] = {(): np.ones_like(z)}
-        rows = [distinct.index(head) for head in heads]
-        found = []
-        for part in expanded:
-            each = [
-                sum(c * product(products, values, factors) for factors, c in polynomial.items())
-                for polynomial in part
-            ]
-            found.append(np.array([np.broadcast_to(value, z.shape) for value in each])[rows])
-        return found
-
-    def _ordered(self, order: Sequence[int]) -> list[Suffix]:
-        return [tuple(each[place] for place in order) for each in self._products]
+    @cached_property
+    def _raised(self) -> tuple[Sums, Array]:
+        """The sums of which ½⟨∂_s ∂_t F⟩ consists, and how often each is in that of each bracket:
+        (brackets, d, d, sums)."""
+        d, places = len(self._products[0]), dict[Suffix, int]()
+        entries = []
+        for k, factors in enumerate(self._products):
+            for s, t in combinations_with_replacement(range(d), 2):
+                parts = (_expanded(each)[(n == s) + (n == t)] for n, each in enumerate(factors))
+                for terms in product_of(*(part.items() for part in parts)):
+                    place = places.setdefault(tuple(key for key, _ in terms), len(places))
+                    entries.append((k, s, t, place, math.prod(count for _, count in terms)))
+        coefficients = np.zeros((len(self._products), d, d, len(places)))
+        for k, s, t, place, count in entries:
+            coefficients[k, s, t, place] += 0.5 * count
+            coefficients[k, t, s, place] = coefficients[k, s, t, place]
+        return Sums(self._activation, list(places)), coefficients
 
     def step(self, scale: Array, rank: int, digits: float | None = None) -> Array:
         """The step of each latent variable of `rank`, which the samples have at most these
@@ -192,25 +178,6 @@ def _growth(activation: Activation, orders: Orders) -> Array:
     """Of a product of derivatives: the sum of its factors'."""
     columns = [quadrature.growth(activation, [{(order,): 1}]) for order in orders]
     return np.asarray(np.minimum(np.sum(columns, axis=0), quadrature.UNBOUNDED))
-
-
-def _lattice(h: Array, reach: float) -> Iterator[tuple[Array, Array]]:
-    """The nodes y, (rank, nodes), of the trapezoid rule on a cube, and their weights, in parts."""
-    axes = [each * np.arange(-math.floor(reach / each), reach / each) for each in h.tolist()]
-    weights = [
-        each / math.sqrt(2.0 * math.pi) * np.exp(-0.5 * y * y)
-        for each, y in zip(h.tolist(), axes, strict=True)
-    ]
-    if not axes:
-        yield np.zeros((0, 1)), np.ones(1)
-        return
-    rest = math.prod(len(y) for y in axes[1:])
-    step = max(1, _HELD // rest)
-    for first in range(0, len(axes[0]), step):
-        part = slice(first, first + step)
-        y = np.meshgrid(axes[0][part], *axes[1:], indexing="ij")
-        w = np.meshgrid(weights[0][part], *weights[1:], indexing="ij")
-        yield np.array([each.ravel() for each in y]), np.prod(w, axis=0).ravel()
 
 
 class Rule(NamedTuple):

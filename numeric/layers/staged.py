@@ -33,7 +33,7 @@ from .steps import ways
 from .tapped import Tapped
 from .vectors import Descent, Estimate, at_one_layer, begun, joined, put
 
-Passage: TypeAlias = stages.Stage | Merged | Tapped | AlikeBatch
+Passage: TypeAlias = stages.Stage | Tapped | AlikeBatch
 
 
 class StagedLayers:

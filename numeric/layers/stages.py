@@ -114,13 +114,12 @@ class Stage:
         labels = [name.label for name in below]
         self.kernels = [labels.index(kernel) for kernel in sorted(brackets)]
         one = m == 1 and all(len(set(step.samples)) == 1 for step in steps)
-        self._single = one and batch is None
 
         def averaged(kernel: str) -> of.Averages:
             own, wanted = sigma(kernel), sorted(brackets[kernel])
             if batch is not None:
                 return of_batch(batch, own, wanted, m)
-            if self._single:
+            if one:
                 return of.of_one(own, wanted)
             return of.of_several(own, wanted, m, **how)
 
@@ -196,18 +195,7 @@ class Stage:
 
     def averages(self) -> list[Average]:
         """Of the brackets at each kernel, layer after layer."""
-        return [self._average(group) for group in self.groups]
-
-    def _average(self, group: of.Averages) -> Average:
-        copies, m = group.copies(), self._m
-
-        def average(K: Array) -> tuple[Array, Array]:
-            if not self._single:
-                return copies(K.reshape(-1, m, m))
-            values, sizes = group(K)
-            return values.T, sizes[:, 0]
-
-        return average
+        return [group.copies() for group in self.groups]
 
     def passed(
         self,

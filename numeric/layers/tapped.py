@@ -11,7 +11,6 @@ from derive.engine.step import Step
 from derive.engine.taps import Taps, matrices
 
 from ..arrays import Array
-from .coincident_inputs import Merged
 from .resting import Degenerate
 from .stages import Average, Stage
 from .vectors import Estimate
@@ -75,7 +74,7 @@ class Tapped:
         m: inputs.
     """
 
-    def __init__(self, inner: Stage | Merged, steps: Sequence[Step], taps: Taps, m: int) -> None:
+    def __init__(self, inner: Stage, steps: Sequence[Step], taps: Taps, m: int) -> None:
         self._inner, self._reader = inner, Reader(taps, m // taps.positions)
         parts = [(k, part) for k, step in enumerate(steps) for part in step.parts]
         self._owners = [k for k, _ in parts]

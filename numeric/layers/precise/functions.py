@@ -45,6 +45,31 @@ def derivatives(activation: Activation, orders: tuple[int, ...], precision: int)
 
 
 @cache(entries=256)
+def products(
+    activation: Activation, heads: tuple[tuple[int, ...], ...], precision: int
+) -> Callable[[arb], list[arb]]:
+    """Π σ^{(order)} at a ball for each of these tuples of orders, from the one without its last."""
+    orders = tuple(sorted({order for head in heads for order in head}))
+    function = derivatives(activation, orders, precision) if orders else None
+    places: dict[tuple[int, ...], int] = {(): 0}
+    steps: list[tuple[int, int]] = []
+    for head in heads:
+        for count in range(1, len(head) + 1):
+            if head[:count] not in places:
+                places[head[:count]] = len(places)
+                steps.append((places[head[: count - 1]], orders.index(head[count - 1])))
+    wanted = [places[head] for head in heads]
+
+    def at(z: arb) -> list[arb]:
+        values, found = function(z) if function else (), [arb(1)]
+        for shorter, order in steps:
+            found.append(found[shorter] * values[order] if shorter else values[order])
+        return [found[place] for place in wanted]
+
+    return at
+
+
+@cache(entries=256)
 def compiled(
     expressions: tuple[sympy.Expr, ...], precision: int, variables: tuple[sympy.Symbol, ...] = (z,)
 ) -> Values:

@@ -178,17 +178,9 @@ class Sums:
         self, heads: Sequence[Orders], nodes: Sequence[arb], weights: Sequence[arb]
     ) -> arb_mat:
         """Each product of derivatives of σ at the nodes, times their weights."""
-        orders = tuple(sorted({order for head in heads for order in head}))
-        function = functions.derivatives(self._activation, orders, ctx.prec) if orders else None
-        rows: list[list[arb]] = [[] for _ in heads]
-        for z, weight in zip(nodes, weights, strict=True):
-            known = dict(zip(orders, function(z) if function else (), strict=True))
-            for row, head in zip(rows, heads, strict=True):
-                value = weight
-                for order in head:
-                    value = value * known[order]
-                row.append(value)
-        return arb_mat(rows)
+        values = functions.products(self._activation, tuple(heads), ctx.prec)
+        columns = ([w * each for each in values(z)] for z, w in zip(nodes, weights, strict=True))
+        return arb_mat(list(columns)).transpose()
 
 
 class _Kernel:

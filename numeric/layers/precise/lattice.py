@@ -138,17 +138,13 @@ class _Column:
     ) -> None:
         self.heads = list(heads)
         self.nodes = axis.nodes(halved=halved)
-        distinct = list(dict.fromkeys(heads))
-        orders = tuple(sorted({order for head in distinct for order in head}))
-        function = functions.derivatives(activation, orders, ctx.prec) if orders else None
-        self.values: dict[Orders, list[arb]] = {head: [] for head in distinct}
-        for k, z in enumerate(self.nodes):
-            known = dict(zip(orders, function(z) if function else (), strict=True))
-            for head, values in self.values.items():
-                value = arb(2 if halved and k else 1)
-                for order in head:
-                    value = value * known[order]
-                values.append(value)
+        distinct = tuple(dict.fromkeys(heads))
+        values = functions.products(activation, distinct, ctx.prec)
+        columns = [
+            [(2 if halved and k else 1) * each for each in values(z)]
+            for k, z in enumerate(self.nodes)
+        ]
+        self.values = dict(zip(distinct, map(list, zip(*columns, strict=True)), strict=True))
 
 
 Factors: TypeAlias = "list[dict[Orders, arb]]"

@@ -22,7 +22,7 @@ import weakref
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from itertools import combinations_with_replacement, pairwise
 from itertools import product as tuples
 from typing import Any, NamedTuple, TypeAlias
@@ -419,17 +419,12 @@ class Sums:
         """The rule for exchangeable samples: all have the same rule given what they share."""
         shared, own, *_ = factor.B[0]
         heads = sorted({head for each in self._products for head in each})
-        orders = tuple(sorted({order for head in heads for order in head}))
-        function = functions.derivatives(self._activation, orders, ctx.prec)
-        places = [[orders.index(order) for order in head] for head in heads]
+        values = functions.products(self._activation, tuple(heads), ctx.prec)
         inner = _nodes(rules[1], ctx.prec, halved=False)
         weights = arb_mat([[weight for _, weight in inner]])
         totals = [arb(0) for _ in self._products]
         for y, weight in _nodes(rules[0], ctx.prec, halved=self._activation.is_odd):
-            rows = []
-            for x, _ in inner:
-                values = function(shared * y + own * x)
-                rows.append([math.prod((values[k] for k in head), start=arb(1)) for head in places])
+            rows = [values(shared * y + own * x) for x, _ in inner]
             (sums,) = (weights * arb_mat(rows)).tolist()
             given = dict(zip(heads, sums, strict=True))
             for k, each in enumerate(self._products):
@@ -438,39 +433,12 @@ class Sums:
 
     def _along(self, slope: arb, rule: Rule) -> list[arb]:
         """The rule for one sample, z = slope·y."""
-        function = functions.derivatives(self._activation, self._plan.orders, ctx.prec)
+        products = tuple(product for (product,) in self._products)
+        values = functions.products(self._activation, products, ctx.prec)
         nodes = _nodes(rule, ctx.prec, halved=self._activation.is_odd)
-        rows = []
-        for y, _ in nodes:
-            values = function(slope * y)
-            row: list[arb] = []
-            for parent, place in self._plan.steps:
-                row.append(values[place] if parent < 0 else row[parent] * values[place])
-            rows.append([row[k] for k in self._plan.places])
+        rows = [values(slope * y) for y, _ in nodes]
         (totals,) = (arb_mat([[weight for _, weight in nodes]]) * arb_mat(rows)).tolist()
         return list(totals)
-
-    @cached_property
-    def _plan(self) -> _Plan:
-        """Each product of one sample as a shorter one times a derivative of σ."""
-        orders = tuple(sorted({order for (each,) in self._products for order in each}))
-        known: dict[Orders, int] = {(): -1}
-        steps: list[tuple[int, int]] = []
-        for (product,) in self._products:
-            for count in range(1, len(product) + 1):
-                if product[:count] not in known:
-                    known[product[:count]] = len(steps)
-                    steps.append((known[product[: count - 1]], orders.index(product[count - 1])))
-        return _Plan(orders, steps, [known[product] for (product,) in self._products])
-
-
-class _Plan(NamedTuple):
-    """Orders of derivatives; for each product in turn a place of an earlier one, −1 for none, and
-    of the order that multiplies it; where those are that are wanted."""
-
-    orders: Orders
-    steps: list[tuple[int, int]]
-    places: list[int]
 
 
 WANTED = "without a precision, a σ that grows as a power of z at most"
@@ -580,13 +548,9 @@ class _Tree:
             for j in range(-1, len(rules))
         ]
         self._heads = {k: list(dict.fromkeys(each[k] for each in products)) for k in range(len(B))}
-        self._orders = {
-            k: tuple(sorted({order for head in heads for order in head}))
+        self._values = {
+            k: functions.products(activation, tuple(heads), ctx.prec)
             for k, heads in self._heads.items()
-        }
-        self._functions = {
-            k: functions.derivatives(activation, orders, ctx.prec) if orders else None
-            for k, orders in self._orders.items()
         }
         self._nodes = [
             _nodes(rule, ctx.prec, halved=activation.is_odd and level == 0)
@@ -600,16 +564,7 @@ class _Tree:
 
     def _at(self, k: int, z: arb) -> dict[Orders, arb]:
         """Each product of derivatives of σ that sample k has, at z."""
-        function = self._functions[k]
-        values = function(z) if function else ()
-        known = dict(zip(self._orders[k], values, strict=True))
-        found = {}
-        for head in self._heads[k]:
-            product = arb(1)
-            for order in head:
-                product = product * known[order]
-            found[head] = product
-        return found
+        return dict(zip(self._heads[k], self._values[k](z), strict=True))
 
     def sums(self, level: int, means: list[arb]) -> dict[Product, arb]:
         """Of what levels from this one on fix, given the means of all z so far."""

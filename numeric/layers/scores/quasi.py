@@ -118,13 +118,6 @@ def _root(S: Array) -> Array:
     return np.asarray(axes * np.sqrt(np.where(kept, variances, 0.0)))
 
 
-def _inverse(S: Array) -> Array:
-    """The pseudoinverse."""
-    variances, axes = np.linalg.eigh(S)
-    kept = variances > _RANK * variances[-1]
-    return np.asarray((axes[:, kept] / variances[kept]) @ axes[:, kept].T)
-
-
 def _drawn(L: Array, scores: Scores, Z: Array, F: Array) -> Array:
     """Scores √(gain/d) L Z Fᵀ Lᵀ; of tied keys Z is F."""
     if scores.is_tied:
@@ -141,7 +134,7 @@ def _times(stack: Array, matrix: Array) -> Array:
 def _at_points(S: Array, scores: Scores, Z: Array, F: Array) -> tuple[Array, Array, Array]:
     """Means over the points of one sequence: B, its covariance, and its slopes."""
     s, weights, B = _attended(S, scores, Z, F)
-    inverse = _inverse(S)
+    inverse = np.linalg.pinv(S, rcond=_RANK, hermitian=True)
     (count, tokens, _), A = s.shape, weights.A
     flat = B.reshape(count, -1)
     flat = flat - flat.mean(axis=0)

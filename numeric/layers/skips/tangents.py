@@ -94,6 +94,7 @@ class Rules:
         several: whether each sample has a label of its own.
 
     Attributes:
+        averages: those in the terms, and those that are checked.
         count: of the averages.
         responses: the functionals X(σσ) in the terms, each with the orders of its product.
         bends: the products that are derivatives of others, where σ has kinks.
@@ -125,27 +126,15 @@ class Rules:
         }
         brackets = {relabelled(bracket)[0] for bracket in of_kind(atoms, Bracket)}
         self._brackets = sorted({*brackets, *self.checks.values()})
-        self._averages = (
+        self.averages = (
             of.of_several(activation, self._brackets, m, apart=True)
             if several
             else of.of_one(activation, self._brackets)
         )
-        self.count = self._averages.count
-        places = [self._averages.places[each] for each in self._brackets]
+        self.count = self.averages.count
+        places = [self.averages.places[each] for each in self._brackets]
         self._sums = side_by_side(places, self.count)
         self._shapes = [(m,) * len(relabelled(each)[1]) for each in self._brackets]
-        self._single = not several
-
-    def average(self) -> Average:
-        """The averages at a kernel, of a run down the layers."""
-        if not self._single:
-            return self._averages.copies()
-
-        def average(K: Array) -> tuple[Array, Array]:
-            values, sizes = self._averages(K.reshape(-1))
-            return values.T, sizes[:, 0]
-
-        return average
 
     def bracketed(self, average: Average, K: Array, noise: Array) -> dict[Bracket, Array]:
         """The brackets at a kernel, those of the copies and their sizes: (copies + 1, m, …)."""
@@ -261,7 +250,7 @@ class TangentLayers:
         known, depth = len(self._plain.names), len(given.parameters)
         end = known + len(self.own)
         plain, own = ((start[0][of], start[1][of]) for of in (slice(known), slice(known, end)))
-        averages = {key: rules.average() for key, rules in self._rules.items()}
+        averages = {key: rules.averages.copies() for key, rules in self._rules.items()}
         state, at = self._first_state(start[0])
         rows = own_rows = plain
         for first, behind in self._segments(depth):
