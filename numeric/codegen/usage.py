@@ -47,7 +47,7 @@ def single(
         f"        return {names},",
     ]
     if not on_device:
-        return [*lines, "Not tried on a GPU, because of the kinks."]
+        return [*lines, "Not tried on a GPU, as σ has kinks."]
     return [
         *lines,
         "From a CUDA kernel, for which numba-cuda compiles it:",

@@ -146,7 +146,8 @@ def _definitions(module: ModuleType) -> dict[str, _Definition]:
 
 
 def bound(source: str) -> frozenset[str]:
-    """The names that the imports and assignments of a module bind."""
+    """The names that the imports and assignments of a module bind, but for private ones: a copy
+    may take those again, as only what stands before it reads them."""
     with _PARSING:
         body = ast.parse(source).body
     found: list[str] = []
@@ -155,7 +156,7 @@ def bound(source: str) -> frozenset[str]:
             found += [each.asname or each.name for each in node.names]
         elif isinstance(node, ast.Assign):
             found += [each.id for each in node.targets if isinstance(each, ast.Name)]
-    return frozenset(found)
+    return frozenset(name for name in found if not name.startswith("_"))
 
 
 def _names(node: ast.AST) -> Iterator[str]:

@@ -23,7 +23,7 @@ def examples(path):
     found: dict[str, list[str]] = {}
     head = None
     for line in ast.get_docstring(ast.parse(path.read_text())).splitlines():
-        if line.startswith(("From ", "Not on")):
+        if line.startswith(("From ", "Not tried")):
             head = line
             found[head] = []
         elif not line.startswith("    "):
@@ -88,7 +88,7 @@ def test_a_kink_is_not_offered_to_a_gpu(tmp_path):
     made = recursion("K", Orthogonal()).single_input()
     shown = examples(write_module(made, activations.relu, tmp_path / "kernel.py"))
     assert not any("CUDA" in head for head in shown)
-    assert any(head.startswith("Not on a GPU") for head in shown)
+    assert any(head.startswith("Not tried on a GPU") for head in shown)
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ QUANTITIES = {
     "an ensemble's V": (sampled(ONE, ["V"]), 1),
     "an ensemble's V, two inputs": (sampled(TWO, ["V"]), 55),
     "an ensemble's D": (sampled(ONE, ["D"]), 120),
-    "an ensemble's D along probes": (sampled(ONE, ["D"], "probes"), 70),
+    "an ensemble's D along probes": (sampled(ONE, ["D"], "probes"), 72),
 }
 
 
