@@ -40,8 +40,9 @@ Change = Callable[[Array], Array]
 """Of how far kernels are away, (copies, m, m): what averages change by, (copies, averages),
 to first order; those of the first averages, where the others' do not matter."""
 
-Gradient = Callable[[Array], Change]
-"""Of a kernel: the change around it."""
+Gradient = Callable[[Array], Change | None]
+"""Of a kernel: the change around it; None where derivatives change too fast from one kernel to the
+next to be of use."""
 
 
 def at_each(average: Evaluate) -> Evaluate:

@@ -17,6 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, groupby, pairwise, permutations
 from typing import NamedTuple, TypeAlias
 
@@ -37,10 +38,14 @@ from .resting import at_rest
 
 Places = NDArray[np.int64]
 
+Reach = Callable[[Array], Array]
+"""Of a kernel: how far its entries may go, times `_MOVED`, with one gradient."""
+
 Copies = Callable[[Array], tuple[Array, Array]]
 
 _MOVED = 0.5
-"""How far K may go, in units of its largest entry, with one gradient."""
+"""How far K may go, in units of its largest entry, with one gradient; and, with kinks, 1 ∓ each
+correlation in units of itself."""
 
 _CLOSE = 1e-4
 """How far apart copies' K may be, relative to it, for a slope to tell what they have."""
@@ -49,6 +54,12 @@ _NEAR = 0.1
 """How far K of one input may go, relative to it, with one slope."""
 _MANY = 64
 """Layers at a time from which on a slope takes less than averages at every copy."""
+
+_FOLLOWED = 32
+"""Inputs up to which averages with kinks have a gradient: it is by each entry of K."""
+
+_ALIKE, _STEP = 1e-6, 1e-3
+"""The least 1 ∓ correlation where kinks have a gradient; its differences in units of that."""
 
 Placed: TypeAlias = tuple[Shape, tuple[int, ...]]
 """An average, and the sample of each position."""
@@ -72,12 +83,13 @@ class Averages:
         count: int,
         places: dict[Bracket, Places],
         gradient: analytic.Gradient | None = None,
+        reach: Reach | None = None,
         raised: analytic.Evaluate | None = None,
         by_size: Sequence[analytic.Group] = (),
     ) -> None:
         self.by_size = by_size
-        self._evaluate, self._gradient, self._raised = evaluate, gradient, raised
-        self.count, self.places = count, places
+        self._evaluate, self._gradient, self._reach = evaluate, gradient, reach or _largest
+        self._raised, self.count, self.places = raised, count, places
 
     def __call__(self, K: Array) -> tuple[Array, Array]:
         """Values and sizes of the averages at a kernel, (count,)."""
@@ -149,7 +161,7 @@ class Averages:
             if len(K) == 1:
                 values, sizes = self._evaluate(K[0])
                 return values[None], sizes
-            if self._gradient and not (np.abs(K[0] - at) <= _MOVED * np.abs(K[0]).max()).all():
+            if self._gradient and not (np.abs(K[0] - at) <= _MOVED * self._reach(K[0])).all():
                 at, change = K[0], self._gradient(K[0])
             if change is None:
                 values, sizes = self._evaluate(K)
@@ -229,12 +241,12 @@ def _of_several(
     found = {each: places(each) for each in brackets}
     zero = len(wanted)  # behind the averages stands a 0
     found = {each: np.where(places == _NOWHERE, zero, places) for each, places in found.items()}
-    averages = _kinked(activation, list(wanted))
+    averages, gradient, reach = _kinked(activation, list(wanted))
     sets = {tuple(sorted(set(samples))) for _, samples in wanted}
     evaluate = _checked(averages, [each for each in sets if len(each) > MAX_INPUTS], m)
     if exchangeable:
-        evaluate = _shared(activation, list(wanted), evaluate)
-    return Averages(evaluate, len(wanted), found)
+        evaluate, gradient = _shared(activation, list(wanted), evaluate), None
+    return Averages(evaluate, len(wanted), found, gradient, reach)
 
 
 _NOWHERE = -1
@@ -416,11 +428,31 @@ def _up_to_permutations(shape: Shape, samples: tuple[int, ...]) -> Placed:
     return min(_ordered(shape, tuple(order[at] for at in samples)) for order in orders)
 
 
-def _kinked(activation: Activation, wanted: Sequence[Placed]) -> analytic.Evaluate:
+def _largest(K: Array) -> Array:
+    """Of analytic averages, in every direction: the largest entry."""
+    return np.full(K.shape, np.abs(K).max())
+
+
+def _between(K: Array) -> Array:
+    """Of averages with kinks, which depend on the angles: (m, m), 1 ∓ correlation times K's
+    entries' size, the least of each input on the diagonal."""
+    root = np.sqrt(np.maximum(K.diagonal(), 0.0))
+    sizes = root[:, None] * root
+    gaps = sizes - np.abs(K)
+    np.fill_diagonal(gaps, K.diagonal())
+    least = (gaps / np.where(sizes > 0.0, sizes, 1.0)).min(axis=1)
+    np.fill_diagonal(gaps, least * K.diagonal())
+    return np.asarray(gaps)
+
+
+def _kinked(
+    activation: Activation, wanted: Sequence[Placed]
+) -> tuple[analytic.Evaluate, analytic.Gradient | None, Reach]:
     """Positions with kinks: shapes with as many of them at all tuples of samples that occur.
 
     At kernels (copies, m, m) values and sizes are (copies, count); between panels the copies after
-    the first have its values, and what few nodes say that they differ from it by.
+    the first have its values, and what few nodes say that they differ from it by. The gradient is
+    of such differences, where no two inputs are almost alike or opposite.
     """
     straight = pieces.table(activation) is not None
     ranks = [_together(wanted, rank) for rank in sorted({len(each) for _, each in wanted})]
@@ -452,7 +484,33 @@ def _kinked(activation: Activation, wanted: Sequence[Placed]) -> analytic.Evalua
             _rest(activation, wanted, resting, values, sizes)
         return values, sizes
 
-    return evaluate
+    def gradient(K: Array) -> analytic.Change | None:
+        room = _between(K)
+        if (
+            len(K) > _FOLLOWED
+            or not (room >= _ALIKE * np.abs(K)).all()
+            or not (K.diagonal() > 0.0).all()
+        ):
+            return None
+        if len(ranks[-1].tuples[0]) > MAX_INPUTS:
+            return None
+        entries = [(a, b) for a in range(len(K)) for b in range(a + 1)]
+        moved = np.repeat(K[None], 1 + len(entries), axis=0)
+        for k, (a, b) in enumerate(entries, start=1):
+            moved[k, a, b] = moved[k, b, a] = K[a, b] - _STEP * room[a, b] * (K[a, b] > 0.0 or -1.0)
+        values = np.empty((len(moved), len(wanted)))
+        for shapes, tuples, places, chosen, which in ranks:
+            each, _ = kinked.averages(activation, shapes, _covariances(moved, tuples), rough=True)
+            each = each.reshape(len(shapes), len(moved), len(tuples))
+            values[:, places] = each[chosen, :, which].T
+        slopes = np.zeros((len(wanted), *K.shape))
+        for k, (a, b) in enumerate(entries, start=1):
+            step = moved[k, a, b] - K[a, b]
+            slopes[:, a, b] += 0.5 * (values[k] - values[0]) / step
+            slopes[:, b, a] += 0.5 * (values[k] - values[0]) / step
+        return partial(np.einsum, "kab,cab->ck", slopes)
+
+    return evaluate, None if straight else gradient, _between
 
 
 def _shared(

@@ -396,7 +396,7 @@ def exponents_of(r: int, most: int) -> NDArray[np.int64]:
         for degree in range(most + 1)
         for chosen in combinations_with_replacement(range(r), degree)
     ]
-    return np.array(found, np.int64).reshape(-1, r)
+    return np.array(found, np.int64).reshape(len(found), r)
 
 
 def _lengths(r: int, degrees: NDArray[np.int64]) -> Array:

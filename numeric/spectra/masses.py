@@ -235,7 +235,7 @@ def _to_the_ends(count: int) -> tuple[Array, Array]:
 
 def _place(bulk: Bulk, lam: Array) -> Array:
     """The s of `Masses._rate` at λ."""
-    theta = thetas_of(bulk, np.minimum(np.log(lam), bulk.upper.height))
+    theta = thetas_of(bulk, np.log(lam))
     if bulk.lower is not None:
         return theta
     beyond = 1.0 + np.arcsinh(2.0 / np.pi * np.log(np.maximum(theta, 1.0)))

@@ -194,7 +194,7 @@ def path_of(bulk: Bulk) -> tuple[int, complex, complex]:
 
 
 def thetas_of(bulk: Bulk, heights: Array) -> Array:
-    """The θs of heights inside a bulk."""
+    """The θs of heights inside a bulk; of others that of the nearest end."""
     kind, a, b = path_of(bulk)
     if kind == kernel.COSINE:
         # From the nearer end: arccos near ±1 loses what the half-angle keeps.
@@ -207,4 +207,4 @@ def thetas_of(bulk: Bulk, heights: Array) -> Array:
                 np.sqrt(np.maximum(heights - lower, 0.0) / width),
             )
         )
-    return np.asarray(np.sqrt(np.real(a) - heights))
+    return np.asarray(np.sqrt(np.maximum(np.real(a) - heights, 0.0)))

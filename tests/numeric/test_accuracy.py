@@ -479,3 +479,14 @@ def test_too_many_nodes_are_refused_before_slopes_are_summed(activation, m):
     inputs = 1e4 * np.random.default_rng(0).normal(size=(m, 5))
     with pytest.raises(InputError, match="nodes: this one has"):
         flow(Network(activation), inputs, 2, ["V"], seconds=0)
+
+
+@pytest.mark.parametrize("name", ["elu", "softsign"])
+@pytest.mark.parametrize("m", [2, 4])
+def test_kernels_of_length_one_have_errors_of_roundings_behind_kinks(name, m):
+    """A norm makes lengths 1 up to a rounding: no panel of a disturbed kernel may come or go."""
+    inputs = np.random.default_rng(5).normal(size=(m, 8))
+    table = flow(Network(name, Gaussian(), layer="normalized(rms)"), inputs, 4, ["K"])
+    error = table["K_error"].to_numpy()[-1]
+    assert (error > 1e-15).all()
+    assert (error < 1e-9).all()

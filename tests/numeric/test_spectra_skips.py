@@ -57,6 +57,14 @@ def test_the_arcsine_law_is_integrated_up_to_its_poles(gamma, c) -> None:
     check_moments(s)
 
 
+def test_eigenvalues_above_a_pole_at_an_edge_have_its_whole_bulk_below() -> None:
+    """Next to the pole of the lower bulk the mass grows as a root: one rounding has some 1e-8."""
+    s = spectra.jacobian("relu", "gaussian", 1, layer="residual()")
+    assert s.edges[0][1] == pytest.approx(1.0, rel=1e-14)
+    above = 3.0 * np.array([s.edges[1][1]])
+    assert abs(s.cumulative(above) - 1.0) <= s.cumulative_error(above)
+
+
 @pytest.mark.parametrize(("gamma", "variance"), [(1.0, 1.0), (2.0, 0.5), (0.5, 2.0)])
 def test_a_number_and_a_gaussian_matrix_obey_a_cubic(gamma, variance) -> None:
     """m = ∫ρ(λ)/(λ − z) dλ has m = 1/(γ²/(1 + c²m) − (1 + c²m) z), c² the variance: Dozier and
