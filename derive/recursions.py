@@ -260,7 +260,8 @@ class SequenceRecursion(Recursion):
     def composed(self) -> Composed:
         """The right-hand side; its brackets are at K, or behind a norm at the kernel of y."""
         label = kernel_label(self.through.argument_kinds[0])
-        found = self._over_taps()
+        alike = self.is_single_input or not self.through.taps.moves
+        found = polynomial(self._own_terms, self.symbol) if alike else self._over_taps()
         if label == "K":
             return Composed(found, {})
 

@@ -114,8 +114,10 @@ def bracket(activation: Pieces, shape: Shape, K: object, digits: int = 20) -> En
 
 def _at_logarithms(pieces: Iterable[Interval]) -> Iterator[Interval]:
     """The pieces, parted at 0 where they have a ln(1 + e^z), with z out of it where that grows: its
-    branches then begin at the imaginary axis, and no wide ball away from that meets them."""
-    for lower, upper, part in pieces:
+    branches then begin at the imaginary axis, and no wide ball away from that meets them. Quotients
+    sinh/cosh are tanh, which no wide ball makes large."""
+    for lower, upper, whole in pieces:
+        part = whole.replace(sympy.sinh, lambda x: sympy.tanh(x) * sympy.cosh(x))
         if not part.has(sympy.log):
             yield lower, upper, part
             continue
@@ -126,7 +128,8 @@ def _at_logarithms(pieces: Iterable[Interval]) -> Iterator[Interval]:
 
 
 def _outside(side: int, inside: sympy.Expr) -> sympy.Expr:
-    """ln of a sum of exponentials, as rz + ln of what is bounded on this side of 0."""
+    """ln of a sum of exponentials, or of cosh, as rz + ln of what is bounded on this side of 0."""
+    inside = inside.replace(sympy.cosh, lambda x: (sympy.exp(x) + sympy.exp(-x)) / 2)
     rates = [each.args[0].coeff(z) for each in inside.atoms(sympy.exp) if each.has(z)]
     if not inside.is_Add or not rates or not all(rate.is_number for rate in rates):
         return sympy.log(inside)

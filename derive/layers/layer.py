@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -359,9 +359,9 @@ def as_sigma(
 def variances_of(
     C: Sequence[object] | None, names: Sequence[str], wanted: str
 ) -> dict[str, object]:
-    """C by the names of matrices; InputError unless it is None or has one for each."""
+    """C by the names of matrices; InputError unless it is None or has one for each, in order."""
     values = () if C is None else as_sequence("C", C, wanted)
-    if C is not None and len(values) != len(names):
+    if C is not None and (len(values) != len(names) or isinstance(C, Set | Mapping)):
         raise InputError("C", C, wanted)
     return dict(zip(names, values, strict=False))
 

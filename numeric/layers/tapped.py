@@ -9,6 +9,7 @@ from scipy import sparse
 
 from derive.engine.step import Step
 from derive.engine.taps import Taps, matrices
+from derive.work.caches import cache
 
 from ..arrays import Array
 from .resting import Degenerate
@@ -31,8 +32,7 @@ class Reader:
     def __init__(self, taps: Taps, signals: int) -> None:
         self.samples = signals * taps.positions, signals * taps.results
         self._scale = taps.count**-0.5
-        every = sparse.eye_array(signals)
-        self.matrices = [sparse.csr_array(sparse.kron(every, each)) for each in matrices(taps)]
+        self.matrices = _between_samples(taps, signals)
 
     @property
     def count(self) -> int:
@@ -62,6 +62,13 @@ class Reader:
             assert total is not None
             values = total
         return values
+
+
+@cache(entries=64)
+def _between_samples(taps: Taps, signals: int) -> list[sparse.csr_array]:
+    """A of each tap, between the samples of so many signals; every layer has its own reader."""
+    every = sparse.eye_array(signals)
+    return [sparse.csr_array(sparse.kron(every, each)) for each in matrices(taps)]
 
 
 class Tapped:

@@ -101,7 +101,8 @@ def enough(description: Description, share: float = 1.0) -> int:
     """How many initializations are measured by default: as many as take some seconds, or a share
     of them."""
     size = sum(np.size(each) for each in description.reading.graph.parameters.values())
-    size += sum(_cost(description, at)[0] for at in range(description.depth)) // _PRODUCTS
+    if description.positions:
+        size += sum(_cost(description, at)[0] for at in range(description.depth)) // _PRODUCTS
     count = share * _PARAMETERS / (description.reading.overhead + size)
     fewest = _FEWEST if share >= 1 else _FEWEST_AT_ALL
     return int(np.clip(count, fewest, share * _MOST))

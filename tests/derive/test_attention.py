@@ -43,6 +43,7 @@ def test_a_transformer_is_two_blocks() -> None:
         ({"mask": [[True]]}, "mask"),
         ({"bias": np.zeros(3)}, "bias"),
         ({"C": (1, 1)}, "C"),
+        ({"C": {1, 2, 3, 4}}, "C"),
         ({"keys": 3}, "keys"),
         ({"heads": "H", "key_norm": True}, "heads"),
         ({"weights": {"P": "uniform"}}, "weights"),

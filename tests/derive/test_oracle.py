@@ -165,3 +165,14 @@ def test_the_trapezoid_rule_stays_between_its_ends(ends):
     assert abs(value - (right - left) / 2) < 1e-12
     assert left <= min(seen)
     assert max(seen) <= right
+
+
+def test_hyperbolic_functions_of_wide_variables() -> None:
+    """ln cosh z is |z| − ln 2, and more within 1 of 0: ∫ ln(1 + e^{−2|z|}) dz = π²/12."""
+    K = sympy.Integer(10) ** 6
+    found = gaussian_average(sympy.log(sympy.cosh(z)), K, 25).value
+    near = sympy.pi**2 / 12 / sympy.sqrt(2 * sympy.pi * K)
+    assert abs(found - (sympy.sqrt(2 * K / sympy.pi) - sympy.log(2) + near).evalf(25)) < 1e-9
+    quotient = sympy.sinh(z) / sympy.cosh(z)
+    slopes = (gaussian_average(each**2, K, 25).value for each in (sympy.tanh(z), quotient))
+    assert abs(next(slopes) - next(slopes)) < 1e-24

@@ -634,6 +634,13 @@ def test_what_cannot_be_read_is_named(make, told):
         models.read(make)
 
 
+def test_the_model_that_a_function_returns_stays_in_its_precision():
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    with pytest.raises(InputError, match="the same in every initialization"):
+        models.read(lambda: model, draws=8)
+    assert model[0].weight.dtype == torch.float32
+
+
 class Heads(nn.Module):
     """An actor with a softmax and a spread of its own, a critic, and what comes of a state."""
 

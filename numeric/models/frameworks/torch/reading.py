@@ -123,8 +123,8 @@ class TorchReading(Reading):
         self._given = None if make else self._values()
         self._check_values(output, inputs)
         if make:
-            other = unwrapped(make(1).eval()).cpu().double()
-            self.check_held(self._model, self._model.state_dict(), other.state_dict())
+            other = unwrapped(make(1).eval())
+            self.check_held(self._model, self._gains(self._model), self._gains(other))
             self._tell_of_buffers(other)
         self.how = "made again" if make else "each module's reset_parameters"
 
@@ -284,6 +284,12 @@ class TorchReading(Reading):
         total = (outputs * factors.reshape(outputs.shape)).sum()
         found = torch.autograd.grad(total, leaves, allow_unused=True)
         return {path: each for path, each in zip(used, found, strict=True) if each is not None}
+
+    def _gains(self, model: nn.Module) -> dict[str, Array]:
+        """The gains of a model, which stays as it is, by their paths."""
+        own = dict(model.named_parameters())
+        paths = own.keys() & set(self.graph.gains)
+        return {path: own[path].detach().cpu().double().numpy() for path in paths}
 
     def _tell_of_buffers(self, other: nn.Module) -> None:
         """Remark on buffers that are others in another initialization."""
