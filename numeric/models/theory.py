@@ -439,13 +439,17 @@ def susceptibilities(
     return parallel, perpendicular
 
 
-def _by_biases(net: Network, x: Array, at: int, below: float) -> float:
-    """χ_∥ of layer at + 1 from biases of layer `at` whose variance is a little larger."""
+def _by_biases(net: Network, x: Array, at: int, K: float) -> float:
+    """χ_∥ of layer at + 1 from biases of layer `at` whose variance is a little larger.
+
+    NaN if that layer has no biases.
+    """
     biases = [net.C_b_at(layer, net.width) for layer in range(1, at + 2)]
-    more = [*biases[: at - 1], biases[at - 1] + sympy.Float(_STEP * below), biases[at]]
+    more = [*biases[: at - 1], biases[at - 1] + sympy.Float(_STEP * K), biases[at]]
     given = (replace(net, C_b=each, C_b_corrections=()) for each in (biases, more))
     start, end = (over_positions(each, x[None], at + 1, "K")[0, :, 0, 0] for each in given)
-    return float((end[at] - start[at]) / (end[at - 1] - start[at - 1]))
+    below = end[at - 1] - start[at - 1]
+    return float((end[at] - start[at]) / below) if below else math.nan
 
 
 def propagation(net: Network, x: Array, depth: int) -> tuple[Array, Array]:

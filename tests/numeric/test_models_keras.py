@@ -290,4 +290,8 @@ def test_frozen_layers_do_not_move_outputs(held, trained):
     np.testing.assert_allclose(shown, total, rtol=1e-4)
     assert sum("not trained" in each for each in found.remarks) == bool(held)
     theory = float(flow(found.network, X[0], 3, "Theta")["Theta"][-1])
-    assert abs(theory / shown[0, 0] - 1) < 0.5
+    drawn = [
+        found.reading.tangents(found.reading.initialize([key]), X, [node])[0, 0, 0, 0]
+        for key in range(2, 18)
+    ]  # one of 16 neurons is up to 60 % from the mean
+    assert abs(theory / np.mean(drawn) - 1) < 0.25
