@@ -17,7 +17,7 @@ import derive
 ROOT = Path(derive.__file__).parents[1]
 
 COMMANDS = {
-    "batchnorm": "batchnorm --width 1000000000 --batch 4 --depth 3 --draws 10",
+    "batchnorm": "batchnorm --width 3000000 --batch 4 --depth 1000 --draws 10",
     "batchnorm of many layers": "batchnorm --width 10 --batch 4 --depth 5000000 --draws 2",
     "flow": "flow --activation tanh --depth 3000000 --C_W 1",
     "derive": "derive 'kappa(z,z,z,z,z,z,z,z|01 23 45 67)'",

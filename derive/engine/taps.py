@@ -146,7 +146,7 @@ class Taps:
 
     @property
     def _every(self) -> tuple[tuple[Row, ...], ...]:
-        """What matrices read, and a skip past them."""
+        """The taps that matrices read by, and those of a skip past them."""
         return self.reads if self.past is None else (*self.reads, *self.past.reads)
 
     @cached_property

@@ -37,7 +37,7 @@ class Fields(NamedTuple):
 
 
 class Neuron(NamedTuple):
-    """What stands at a neuron that is summed over, or, if outside, at an index of the left.
+    """The content of a neuron that is summed over, or, if outside, of an index of the left.
 
     `members` are the neurons of links that it is, by their numbers.
     """

@@ -106,7 +106,7 @@ class Centred:
 
 
 class MeanOf(NamedTuple):
-    """What a collective variable averages.
+    """The average that a collective variable is.
 
     Attributes:
         numbers: the one or two variables, by their numbers.
@@ -120,7 +120,7 @@ class MeanOf(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What the names in a layer's equations stand for: the arguments of `Layer`, normalized."""
+    """The arguments of `Layer`, normalized: meanings of the names in its equations."""
 
     values: Mapping[str, sympy.Expr]
     C: Mapping[str, sympy.Expr]
@@ -902,7 +902,7 @@ class _Classes:
 
 
 def _present(given: Mapping[str, T], names: Iterable[str]) -> list[T]:
-    """What is given for these names, where something is."""
+    """The values given for these names, where there are some."""
     return [given[name] for name in names if name in given]
 
 

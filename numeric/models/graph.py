@@ -35,7 +35,7 @@ class Given:
 
 @dataclass(frozen=True)
 class _OfOne:
-    """What is computed from one node."""
+    """A node that is computed from one other."""
 
     source: int
 
