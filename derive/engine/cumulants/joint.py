@@ -22,7 +22,7 @@ from ..taps import Ties
 from ..through import Summand
 from ..trees import AnyField, slots_of
 from .averages import SUMS, Average, Sums
-from .products import carried_past, products, rows_of, splittings, summands
+from .products import carried_past, products, renumbered, rows_of, splittings, summands
 
 Moment = dict[Blocks, Expansion]
 
@@ -72,27 +72,29 @@ def layer_cumulant(
             slot: k * count for k, block in enumerate(ties) for p in block for slot in pairing[p]
         }
 
-    def evaluate(whole: Summand, pairs: Blocks, result: Expansion) -> None:
+    def evaluate(whole: Summand, pairs: Blocks, count: int, result: Expansion) -> None:
         rows = rows_of(whole, pairs)
         assert rows is not None
         for averaged in average(whole, rows, pairs):
-            add(result, averaged)
+            add(result, averaged, count)
             if progress:
                 progress()
 
     @cache(entries=2**16)
     def moment(block: tuple[int, ...], pairs: Blocks) -> Expansion:
         result: Expansion = {}
+        alike: Counter[Summand] = Counter()  # behind norms, 1.4 times fewer averages
         for parts in products(stage, fields, samples, block, matrix_of):
             found: Expansion = {}
             terms = partial(summands, parts, pairs=pairs, matrix_of=matrix_of)
             plain = tuple(terms(0))
             for whole in plain:
-                evaluate(whole, pairs, found)
+                evaluate(whole, pairs, 1, found)
             add(result, found)
             for degree in degrees(stage, terms, plain, pairs, found, order):
-                for whole in terms(degree):
-                    evaluate(whole, pairs, result)
+                alike.update(map(renumbered, terms(degree)))
+        for whole, count in alike.items():
+            evaluate(whole, pairs, count, result)
         return result
 
     result: Moment = {}

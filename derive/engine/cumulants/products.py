@@ -160,6 +160,29 @@ def rows_of(whole: Summand, pairs: Blocks) -> Rows | None:
     return {matrix: tuple(sorted(found)) for matrix, found in rows.items()}
 
 
+def renumbered(whole: Summand) -> Summand:
+    """The same, its neurons numbered by where they stand: equal for many that are alike."""
+
+    def key(placed: Placed) -> tuple[object, ...]:
+        return placed.field.rank, placed.samples, [min(j, 0) for j in placed.neurons]
+
+    fields = sorted(whole.fields, key=key)
+    factors = sorted(whole.factors, key=lambda factor: factor[1:])
+    met = [j for *_, j in sorted(whole.weights)]
+    met += [j for placed in fields for j in placed.neurons if j >= 0]
+    met += [j for j, *_ in factors]
+    number = {j: k for k, j in enumerate(dict.fromkeys([*met, *range(len(whole.neurons))]))}
+    placed_again = (placed.at(number.get(j, j) for j in placed.neurons) for placed in fields)
+    return whole._replace(
+        fields=tuple(sorted(placed_again, key=lambda p: (p.field.rank, p.samples, p.neurons))),
+        factors=tuple(sorted((number[j], sample, order, of) for j, sample, order, of in factors)),
+        weights=tuple(sorted((m, slot, number[j]) for m, slot, j in whole.weights)),
+        neurons=tuple(whole.neurons[j] for j in number),
+        atoms=tuple(sorted(whole.atoms, key=hash)),
+        means=tuple(sorted(whole.means)),
+    )
+
+
 def carried_past(whole: Summand, blocks: Blocks) -> Iterator[tuple[int, Summand]]:
     """The coefficient of δ of these blocks, as averages over distinct neurons, each with its sign.
 
